@@ -1,0 +1,1 @@
+"""Wiring and parameters only; the command line calls the same flow functions."""

@@ -1,0 +1,1 @@
+"""Splits, metrics, bootstrap, calibration and cold start, shared by the model families."""

@@ -1,0 +1,1 @@
+"""Mixtures of Plackett-Luce models of rankings."""

@@ -1,0 +1,1 @@
+"""Variational-Bayes latent-factor models of ratings."""

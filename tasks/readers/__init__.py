@@ -1,0 +1,1 @@
+"""Readers: one published file format a file, each to canonical Arrow batches."""
