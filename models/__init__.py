@@ -1,1 +1,1 @@
-"""Numerics only: arrays in, arrays out. Knows nothing of orchestration, tracking or files other than model artifacts."""
+"""Numerics only: arrays in, arrays out. Knows nothing of orchestration, tracking or files but model artifacts."""

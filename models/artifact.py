@@ -29,7 +29,7 @@ def save(
     shutil.rmtree(draft, ignore_errors=True)
     try:
         draft.mkdir(parents=True)
-        np.savez(draft / ARRAYS, **dict(arrays))
+        np.savez(draft / ARRAYS, allow_pickle=False, **arrays)
         manifest = {
             "format": FORMAT,
             "kind": kind,
@@ -50,9 +50,7 @@ def load(folder: Path, kind: str, schema_version: int) -> tuple[dict[str, NDArra
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         content = (folder / ARRAYS).read_bytes()
     except (OSError, ValueError) as error:
-        raise ArtifactError(
-            f"{folder} is not a model folder: {error}; give the folder that `train` wrote."
-        ) from error
+        raise ArtifactError(f"{folder} is not a model folder: {error}; give the folder that `train` wrote.") from error
     found = (manifest.get("format"), manifest.get("kind"), manifest.get("schema_version"))
     if found != (FORMAT, kind, schema_version):
         raise ArtifactError(

@@ -1,9 +1,9 @@
 """How kernels are compiled and run in parallel.
 
 Kernels are compiled by numba without its parallel layer and release the GIL; parallel work is a fixed list of
-chunks handed to plain threads. So two fits may run at once, processes may be forked or spawned, and the result
-does not depend on the number of threads: chunks are fixed by the data, and whoever reduces their partial sums
-adds them in chunk order.
+chunks handed to plain threads. So two fits may run at once, processes may be forked or spawned, and the
+result does not depend on the number of threads: chunks are fixed by the data, and whoever reduces their
+partial sums adds them in chunk order.
 """
 
 import os
@@ -23,9 +23,9 @@ def kernel(function: F) -> F:
 
     Only re-association is allowed of the fast-math flags: NaN and infinity keep their meaning.
     """
-    compiled: F = numba.njit(
-        nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
-    )(function)
+    compiled: F = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(
+        function
+    )
     return compiled
 
 

@@ -1,5 +1,6 @@
 """External ids and their dense codes."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -38,7 +39,8 @@ class IdMap:
 
     def decode(self, codes: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """The ids of `codes`, all of them known."""
-        return self.ids[codes]
+        decoded: NDArray[Any] = self.ids[codes]
+        return decoded
 
     def to_arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Arrays for `artifact.save`: integers as they are, strings as UTF-8 bytes and offsets."""
@@ -55,11 +57,7 @@ class IdMap:
         if name in arrays:
             return cls(arrays[name])
         text, offsets = arrays[f"{name}_utf8"].tobytes(), arrays[f"{name}_offsets"]
-        return cls(
-            np.array(
-                [text[a:b].decode() for a, b in zip(offsets[:-1], offsets[1:], strict=True)], dtype=np.str_
-            )
-        )
+        return cls(np.array([text[a:b].decode() for a, b in itertools.pairwise(offsets)], dtype=np.str_))
 
 
 def _as_ids(values: ArrayLike) -> NDArray[Any]:
