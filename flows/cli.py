@@ -1,0 +1,262 @@
+"""The `predilect` command. It calls the same flow functions that Prefect deployments call."""
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from predilect import __version__
+from predilect.models.errors import PredilectError
+from predilect.tasks import progress, runs
+from predilect.tasks.settings import Settings, prepare_environment
+
+app = typer.Typer(
+    help="Probabilistic preference models that a team can retrain every night.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+train = typer.Typer(help="Train a model: ingest, validate, search, fit, evaluate, report, track.", no_args_is_help=True)
+app.add_typer(train, name="train")
+
+out, err = Console(), Console(stderr=True)
+
+DataOption = Annotated[str | None, typer.Option("--data", help="A file or folder, or the name of a public set.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of parameters.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="name=value for any parameter; may be repeated.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Same seed, same result. Default 0.")]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Default: every core. No effect on results.")]
+NameOption = Annotated[str | None, typer.Option("--name", help="Name of the run. Default: made up.")]
+DataDirOption = Annotated[
+    str | None, typer.Option("--data-dir", help="Where named sets are. Default: PREDILECT_DATA_DIR.")
+]
+QuarantineOption = Annotated[bool | None, typer.Option("--quarantine", help="Set rows that break the contract aside.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+
+
+def main() -> None:
+    """Run the command line; mistakes of the user end in one sentence, not in a traceback."""
+    settings = Settings()
+    prepare_environment(settings)
+    # The command line shows progress and errors itself; a user's own level wins.
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        app()
+    except PredilectError as error:
+        err.print(f"[bold red]Error:[/] {_plain(error)}", soft_wrap=True, highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
+
+
+@app.callback()
+def _before_any_command() -> None:
+    from predilect.tasks.tracking import reconcile
+
+    for name in reconcile(Settings()):
+        err.print(f"Run {name} had ended without saying so; it is now marked KILLED.")
+
+
+@train.command("ratings")
+def train_ratings(
+    data: DataOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    seed: SeedOption = None,
+    threads: ThreadsOption = None,
+    name: NameOption = None,
+    data_dir: DataDirOption = None,
+    quarantine: QuarantineOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train on (user, item, rating) data."""
+    from predilect.tasks.parameters import RatingsParameters
+
+    parameters = RatingsParameters.parse(
+        config,
+        assignments or [],
+        data=data,
+        seed=seed,
+        threads=threads,
+        name=name,
+        data_dir=data_dir,
+        quarantine=quarantine,
+    )
+    _run_ratings(parameters, as_json)
+
+
+@app.command()
+def demo(as_json: JsonOption = False) -> None:
+    """Simulate a realistic ratings table, train on it, and say where everything is."""
+    from predilect.tasks.parameters import RatingsParameters
+    from predilect.tasks.simulate import simulate_ratings
+
+    settings = Settings()
+    table = simulate_ratings(settings.data / "demo", n_users=2_000, n_items=1_000, n_ratings=120_000, seed=1)
+    _run_ratings(RatingsParameters(data=str(table), cold_start=True, cold_start_repeats=1), as_json)
+
+
+@app.command("runs")
+def list_runs(as_json: JsonOption = False) -> None:
+    """List the training runs, newest first."""
+    rows = [_run_row(folder) for folder in _run_folders(Settings())]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    if not rows:
+        out.print("No runs yet: start with `predilect demo`.")
+        return
+    table = Table("run", "status", "data", "MAE rounded", "RMSE", "cover 90 %", "seconds", "MLflow run", box=None)
+    for row in rows:
+        figures = [
+            f"{row[name]:.4f}" if row[name] is not None else "–" for name in ("mae_rounded", "rmse", "coverage_90")
+        ]
+        seconds = f"{row['seconds']:.0f}" if row["seconds"] is not None else "–"
+        table.add_row(row["run"], row["status"], row["data"] or "–", *figures, seconds, row["run_id"] or "not logged")
+    out.print(table)
+
+
+@app.command()
+def report(
+    run: Annotated[str, typer.Argument(help="Run name, the start of it, or MLflow run id.")],
+    open_it: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
+) -> None:
+    """Show a run's report page."""
+    from predilect.models.errors import ParameterError
+
+    page = runs.find(Settings(), run) / "report.html"
+    if not page.is_file():
+        raise ParameterError(f"RUN = {run!r}: the run {page.parent.name} has no report; it did not finish.")
+    print(page)
+    if open_it:
+        webbrowser.open(page.as_uri())
+
+
+@app.command()
+def sync(run: Annotated[str | None, typer.Argument(help="One run; default: all that wait.")] = None) -> None:
+    """Log results that could not be logged when the run ended."""
+    from predilect.tasks.tracking import Tracker, waiting
+
+    settings = Settings()
+    folders = [runs.find(settings, run)] if run else waiting(settings)
+    for folder in folders:
+        print(f"{folder.name}: MLflow run {Tracker(folder, settings).send()}")
+    if not folders:
+        print("Nothing waits: every run is logged.")
+
+
+@app.command()
+def doctor(data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
+    """Check versions, threads, ports, the data folder and the tracking store."""
+    from predilect.tasks.doctor import examine
+
+    checks = examine(Settings(), Path(data_dir) if data_dir else None)
+    if as_json:
+        print(json.dumps([check.__dict__ for check in checks]))
+    else:
+        table = Table("", "check", "found", box=None)
+        for check in checks:
+            table.add_row("[green]ok[/]" if check.ok else "[red]![/]", check.name, _plain(check.found))
+        out.print(table)
+    if not all(check.ok for check in checks):
+        sys.exit(1)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def _run_ratings(parameters: Any, as_json: bool) -> None:
+    from predilect.tasks.preflight import check_ratings
+
+    check_ratings(parameters, Settings())  # before Prefect is even imported
+    with contextlib.redirect_stdout(sys.stderr), _progress():
+        from predilect.flows.train import train_ratings as flow
+
+        summary = flow(parameters)
+    if as_json:
+        print(json.dumps(summary))
+        return
+    from predilect.tasks.report import terminal_summary
+
+    results = runs.read_json(Path(summary["report_path"]).parent / runs.RESULTS)
+    out.print(terminal_summary(results))
+    settings = Settings()
+    out.print(f"\nReport      {summary['report_path']}", soft_wrap=True, highlight=False)
+    out.print(f"Model       {summary['model_path']}", soft_wrap=True, highlight=False)
+    if summary["tracked"]:
+        out.print(f"MLflow run  {summary['run_id']} in experiment {summary['experiment']}", highlight=False)
+        out.print(
+            f"            compare: mlflow ui --backend-store-uri {settings.mlflow_uri}", soft_wrap=True, highlight=False
+        )
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[None]:
+    """One line a stage on stderr, with a bar while it runs."""
+    with Progress(
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", style="dim"),
+        console=err,
+    ) as bar:
+        stages = {"start": bar.add_task("start", total=1.0, note="loading Prefect and MLflow")}
+
+        def show(stage: str, share: float, note: str) -> None:
+            if stage not in stages:
+                bar.update(stages["start"], completed=1.0, note="")
+                stages[stage] = bar.add_task(stage, total=1.0, note="")
+            bar.update(stages[stage], completed=share, note=_plain(note))
+
+        with progress.listen(show):
+            yield
+
+
+def _run_folders(settings: Settings) -> list[Path]:
+    folders = {path.parent for path in settings.runs.glob("*/journal.jsonl")}
+    return sorted(folders, key=lambda folder: (folder / "journal.jsonl").stat().st_mtime, reverse=True)
+
+
+def _run_row(folder: Path) -> dict[str, Any]:
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()]
+    end = lines[-1]["status"] if lines[-1]["do"] == "finish" else "RUNNING"
+    results = runs.read_json(folder / runs.RESULTS) if (folder / runs.RESULTS).is_file() else {}
+    metrics = results.get("metrics", {})
+    return {
+        "run": folder.name,
+        "status": end,
+        "data": results.get("dataset", {}).get("name"),
+        **{name: metrics.get(name, {}).get("value") for name in ("mae", "mae_rounded", "rmse", "coverage_90")},
+        "seconds": results.get("run", {}).get("duration_s"),
+        "run_id": runs.mlflow_id(folder),
+    }
+
+
+def _plain(text: object) -> str:
+    """Text from data or errors, with rich's markup switched off."""
+    from rich.markup import escape
+
+    return escape(str(text))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Split a canonical ratings table and fit the model to the training part."""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predilect.models.evaluation.splits import parse_split, split, summarise
+from predilect.models.ratings.config import VBConfig
+from predilect.models.ratings.model import RatingsModel
+from predilect.tasks import progress
+from predilect.tasks.parameters import Precisions, RatingsParameters, Search
+from predilect.tasks.ratings_table import Ratings, parts, read_table
+from predilect.tasks.runs import write_json
+
+TEST_ROWS = "test_rows.npy"
+
+
+def split_ratings(dataset: Path, run: Path, parameters: RatingsParameters) -> dict[str, Any]:
+    """Choose the test rows; writes their mask and the sizes of both parts, which it returns."""
+    table = read_table(dataset)
+    how = parse_split(parameters.split)
+    test = split(how, table.users, timestamps=table.timestamps, folds=table.folds, seed=parameters.seed)
+    np.save(run / TEST_ROWS, test)
+    return dict(summarise(how, test, table.users, table.items))
+
+
+def read_parts(dataset: Path, run: Path) -> tuple[Ratings, Ratings]:
+    """The training and the test part of a run."""
+    return parts(read_table(dataset), test_rows(run))
+
+
+def test_rows(run: Path) -> NDArray[np.bool_]:
+    """The mask of the test part, one a row of the canonical table."""
+    mask: NDArray[np.bool_] = np.load(run / TEST_ROWS, allow_pickle=False)
+    return mask
+
+
+def config_of(parameters: RatingsParameters, structure: dict[str, Any] | None = None) -> VBConfig:
+    """The model's configuration; `structure` is what a search chose, which is fitted with its fixed tau."""
+    chosen = structure or {name: getattr(parameters, name) for name in ("n_user_latents", "n_item_latents", "tau")}
+    learned = structure is None and (
+        parameters.search == Search.auto or parameters.precisions == Precisions.empirical_bayes
+    )
+    return VBConfig(
+        n_user_latents=chosen["n_user_latents"],
+        n_item_latents=chosen["n_item_latents"],
+        tau=chosen["tau"],
+        precisions="empirical_bayes" if learned else "fixed",
+        max_sweeps=parameters.max_sweeps,
+        tolerance=parameters.tolerance,
+        restarts=parameters.restarts,
+    )
+
+
+def fit_ratings(
+    dataset: Path, run: Path, parameters: RatingsParameters, structure: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Fit to the training part and save the model folder; what the fit did, also in `fit.json`."""
+    table = read_table(dataset)
+    train, _ = parts(table, test_rows(run))
+    config = config_of(parameters, structure)
+
+    def show(sweep: int, bound: float, noise_sd: float) -> None:
+        progress.report("fit", min(sweep / config.max_sweeps, 0.99), f"sweep {sweep}, noise sd {noise_sd:.4f}")
+
+    start = time.perf_counter()
+    model = RatingsModel.fit(
+        train.users,
+        train.items,
+        train.ratings,
+        table.scale,
+        config,
+        user_ids=train.user_ids,
+        item_ids=train.item_ids,
+        seed=parameters.seed,
+        n_threads=parameters.threads,
+        on_sweep=show,
+    )
+    seconds = time.perf_counter() - start
+    model.save(run / "model")
+    fit = {
+        "n_sweeps": model.n_sweeps,
+        "converged": bool(model.converged),
+        "restarts": config.restarts,
+        "bound": [float(value) for value in model.bound_trace],
+        "noise_sd": [float(value) for value in model.noise_sd_trace],
+        "dimension_sd": [float(value) for value in model.dimension_sd],
+        "user_precisions": [float(value) for value in model.user_precisions],
+        "effective_dimensions": int(model.effective_dimensions),
+        "n_parameters": (len(model.user_ids) + len(model.item_ids)) * (2 * config.n_factors + 2),
+        "seconds": seconds,
+        "config": asdict(config),
+    }
+    write_json(run / "fit.json", fit)
+    return fit

@@ -1,0 +1,116 @@
+"""Run folders: everything one training run writes, and the lock that tells whether its process still lives."""
+
+import fcntl
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from predilect.models.errors import DataError, ParameterError
+from predilect.tasks.settings import Settings
+
+LOCK = "running.lock"
+RESULTS = "results.json"
+
+
+def write_json(path: Path, value: Any) -> Path:
+    """Write JSON beside `path`, then rename: a reader sees the old file or the whole new one."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    draft.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    draft.rename(path)
+    return path
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+class RunFolder:
+    """The folder of one run, held by a lock for as long as the process that made it lives."""
+
+    def __init__(self, path: Path, lock: IO[str]) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def create(cls, settings: Settings, name: str | None, stem: str) -> "RunFolder":
+        """A new folder called `name`, or made from `stem`, the time and a random suffix.
+
+        Raises ParameterError when a run of that name exists, DataError when the folder cannot be written.
+        """
+        if name is not None and not re.fullmatch(r"[\w][\w.-]{0,99}", name):
+            raise ParameterError(f"name = {name!r}: use up to 100 letters, digits, '.', '_' and '-'.")
+        folder = settings.runs / (name or f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}")
+        try:
+            settings.runs.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+            lock = open(folder / LOCK, "w", encoding="utf-8")
+        except FileExistsError:
+            raise ParameterError(
+                f"name = {name!r}: a run of that name exists in {settings.runs}; choose another."
+            ) from None
+        except OSError as error:
+            raise DataError(
+                f"The run folder {folder} cannot be made ({error.strerror}); set PREDILECT_HOME to a writable folder."
+            ) from error
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return cls(folder, lock)
+
+    def release(self) -> None:
+        """Say that the run has ended, well or badly."""
+        (self.path / LOCK).unlink(missing_ok=True)
+        self._lock.close()
+
+
+def abandoned(settings: Settings) -> Iterator[tuple[Path, IO[str]]]:
+    """Runs whose process died without saying so, each with its lock held so that no other command sees it too."""
+    for path in sorted(settings.runs.glob(f"*/{LOCK}")):
+        try:
+            lock = open(path, "r+", encoding="utf-8")
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()  # its process lives
+            continue
+        if path.exists():
+            yield path.parent, lock
+        lock.close()
+
+
+def find(settings: Settings, run: str) -> Path:
+    """The folder of the run called `run`: its name, the start of it if unique, or its MLflow run id."""
+    folders = sorted(path.parent for path in settings.runs.glob("*/*.json"))
+    folders = list(dict.fromkeys(folders))
+    exact = [folder for folder in folders if folder.name == run]
+    found = exact or [folder for folder in folders if folder.name.startswith(run)]
+    if not found:
+        found = [folder for folder in folders if (folder / "tracking.json").is_file() and mlflow_id(folder) == run]
+    if len(found) != 1:
+        problem = "no run matches" if not found else f"{len(found)} runs match"
+        raise ParameterError(f"RUN = {run!r}: {problem}; `predilect runs` lists the names.")
+    return found[0]
+
+
+def mlflow_id(folder: Path) -> str | None:
+    """The MLflow run id of a run folder, None while it has not been logged."""
+    run_id: str | None = _tracking(folder).get("run_id")
+    return run_id
+
+
+def experiment_id(folder: Path) -> str | None:
+    """The MLflow experiment id of a run folder, None while it has not been logged."""
+    found: str | None = _tracking(folder).get("experiment_id")
+    return found
+
+
+def _tracking(folder: Path) -> dict[str, Any]:
+    path = folder / "tracking.json"
+    state: dict[str, Any] = read_json(path) if path.is_file() else {}
+    return state

@@ -1,0 +1,324 @@
+"""Experiment tracking: the only file that imports mlflow.
+
+A run says everything to a journal in its own folder first; `flush` sends what is new to the MLflow store. So
+logging is batched, a store that is away loses nothing, and a run that was killed is closed by the next command.
+"""
+
+import fcntl
+import importlib.metadata
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from predilect.models.errors import PredilectError
+from predilect.tasks.runs import abandoned, read_json, write_json
+from predilect.tasks.settings import Settings
+
+JOURNAL, STATE = "journal.jsonl", "tracking.json"
+BATCH = 900  # MLflow takes at most 1,000 values a call
+PARAM_LENGTH = 6000
+log = logging.getLogger("predilect")
+
+
+class TrackingError(PredilectError):
+    """The tracking store cannot be written; the results are in the run folder."""
+
+
+class Tracker:
+    """What one run has to say to MLflow. Every method appends to the journal; only `flush` talks to the store."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder = folder
+        self.settings = settings
+
+    def start(self, experiment: str, tags: Mapping[str, str]) -> None:
+        """Open the run; its name is the folder's."""
+        self._say(do="start", experiment=experiment, tags=dict(tags))
+
+    def params(self, values: Mapping[str, Any]) -> None:
+        """Parameters, as MLflow shows them: text."""
+        self._say(do="params", values={name: _as_text(value)[:PARAM_LENGTH] for name, value in values.items()})
+
+    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
+        """Figures of the run."""
+        self._say(do="metrics", values={name: float(value) for name, value in values.items()}, step=step)
+
+    def series(self, name: str, values: Iterable[float]) -> None:
+        """One metric at steps 1, 2, …, sent in one batch."""
+        self._say(do="series", name=name, values=[float(value) for value in values])
+
+    def tags(self, values: Mapping[str, str]) -> None:
+        """Tags to filter by."""
+        self._say(do="tags", values=dict(values))
+
+    def artifact(self, path: Path, to: str | None = None) -> None:
+        """A file or folder inside the run folder, logged under `to`."""
+        self._say(do="artifact", path=str(path.relative_to(self.folder)), to=to)
+
+    def dataset(self, name: str, digest: str, source: str, profile: Mapping[str, Any]) -> None:
+        """The data that the run was trained on."""
+        self._say(do="dataset", name=name, digest=digest, source=source, profile=dict(profile))
+
+    def child(
+        self, name: str, params: Mapping[str, Any], metrics: Mapping[str, float], tags: Mapping[str, str]
+    ) -> None:
+        """A finished child run, such as one candidate of a search."""
+        texts = {key: _as_text(value) for key, value in params.items()}
+        self._say(do="child", name=name, params=texts, metrics=dict(metrics), tags=dict(tags))
+
+    def model(self, family: str, folder: Path, example: Mapping[str, list[Any]]) -> None:
+        """The model folder, as an MLflow model whose code is `pyfunc_<family>.py`; example: its input columns."""
+        path = str(folder.relative_to(self.folder))
+        self._say(do="model", family=family, path=path, example={key: list(value) for key, value in example.items()})
+
+    def finish(self, status: str, reason: str = "") -> None:
+        """status: FINISHED, FAILED or KILLED; reason: one sentence."""
+        self._say(do="finish", status=status, reason=reason)
+
+    def finished(self) -> bool:
+        """Whether the journal says how the run ended."""
+        lines = (self.folder / JOURNAL).read_text(encoding="utf-8").splitlines()
+        return bool(lines) and json.loads(lines[-1])["do"] == "finish"
+
+    def flush(self) -> str | None:
+        """Send what is new; the MLflow run id, or None when the store could not be reached (said once, kept for later)."""
+        try:
+            return self.send()
+        except TrackingError as error:
+            if not (self.folder / ".untracked").exists():
+                (self.folder / ".untracked").touch()
+                log.warning("%s", error)
+            return None
+
+    def send(self) -> str | None:
+        """Like `flush`, but a store that cannot be written raises TrackingError, with what to do."""
+        journal = self.folder / JOURNAL
+        state_file = self.folder / STATE
+        state: dict[str, Any] = read_json(state_file) if state_file.is_file() else {"run_id": None, "sent": 0}
+        events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+        if len(events) > state["sent"]:
+            try:
+                with _store(self.settings) as client:
+                    for event in events[state["sent"] :]:
+                        _SEND[event["do"]](client, self, state, event)
+                        state["sent"] += 1
+                        write_json(state_file, state)
+            except Exception as error:
+                raise TrackingError(
+                    f"The tracking store {_shown(self.settings.mlflow_uri)} cannot be written "
+                    f"({_first_line(error)}); the results are kept in {self.folder}: "
+                    f"log them later with `predilect sync {self.folder.name}`."
+                ) from error
+            (self.folder / ".untracked").unlink(missing_ok=True)
+        run_id: str | None = state["run_id"]
+        return run_id
+
+    def _say(self, **event: Any) -> None:
+        event["time"] = int(time.time() * 1000)
+        with open(self.folder / JOURNAL, "a", encoding="utf-8") as journal:
+            journal.write(json.dumps(event, ensure_ascii=False, default=str) + "\n")
+
+
+def reconcile(settings: Settings) -> list[str]:
+    """Close every run whose process died without saying so; the names of those closed.
+
+    Every command calls this first, so no run stays RUNNING. It costs nothing when there is none.
+    """
+    closed = []
+    for folder, _ in abandoned(settings):
+        tracker = Tracker(folder, settings)
+        if (folder / JOURNAL).is_file():
+            if not tracker.finished():
+                tracker.finish("KILLED", "The process ended without finishing the run.")
+            if tracker.flush() is None:
+                continue  # the store is away: the lock file stays, the next command tries again
+        for part in folder.glob(".*.part"):
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+        (folder / "running.lock").unlink(missing_ok=True)
+        closed.append(folder.name)
+    return closed
+
+
+def waiting(settings: Settings) -> list[Path]:
+    """Run folders with results that have not been logged."""
+    return sorted(path.parent for path in settings.runs.glob("*/.untracked"))
+
+
+def store_summary(settings: Settings) -> str:
+    """The store's address and what it holds. Raises TrackingError when it does not answer."""
+    try:
+        with _store(settings) as client:
+            names = [experiment.name for experiment in client.search_experiments()]
+    except Exception as error:
+        raise TrackingError(f"{_shown(settings.mlflow_uri)} does not answer ({_first_line(error)})") from error
+    return f"{_shown(settings.mlflow_uri)}, experiments: {', '.join(sorted(names))}"
+
+
+@contextmanager
+def _store(settings: Settings) -> Any:
+    """A client of the store; a fresh database is made and migrated by one process at a time."""
+    settings.mlruns.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("alembic").setLevel(logging.ERROR)
+    import mlflow
+    from mlflow import MlflowClient
+
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    mlflow.set_tracking_uri(settings.mlflow_uri)
+    with open(settings.mlruns / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        client = MlflowClient(settings.mlflow_uri)
+        client.search_experiments(max_results=1)
+    yield client
+
+
+def _experiment_id(client: Any, settings: Settings, name: str) -> str:
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        return str(found.experiment_id)
+    local = settings.mlflow_uri.startswith("sqlite")
+    place = (settings.mlruns / "artifacts" / name).as_uri() if local else None
+    return str(client.create_experiment(name, artifact_location=place))
+
+
+def _start(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    state["experiment_id"] = _experiment_id(client, tracker.settings, event["experiment"])
+    run = client.create_run(
+        state["experiment_id"], run_name=tracker.folder.name, start_time=event["time"], tags=event["tags"]
+    )
+    state["run_id"] = run.info.run_id
+
+
+def _params(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    from mlflow.entities import Param
+
+    params = [Param(name, value) for name, value in event["values"].items()]
+    for start in range(0, len(params), 100):
+        client.log_batch(state["run_id"], params=params[start : start + 100])
+
+
+def _metrics(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    from mlflow.entities import Metric
+
+    values = [Metric(name, value, event["time"], event["step"]) for name, value in event["values"].items()]
+    client.log_batch(state["run_id"], metrics=values)
+
+
+def _series(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    from mlflow.entities import Metric
+
+    values = [Metric(event["name"], value, event["time"], step) for step, value in enumerate(event["values"], 1)]
+    for start in range(0, len(values), BATCH):
+        client.log_batch(state["run_id"], metrics=values[start : start + BATCH])
+
+
+def _tags(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    from mlflow.entities import RunTag
+
+    client.log_batch(state["run_id"], tags=[RunTag(name, value) for name, value in event["values"].items()])
+
+
+def _artifact(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    path = tracker.folder / event["path"]
+    send = client.log_artifacts if path.is_dir() else client.log_artifact
+    send(state["run_id"], str(path), event["to"])
+
+
+def _dataset(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    dataset = Dataset(
+        name=event["name"],
+        digest=event["digest"][:32],
+        source_type="local",
+        source=json.dumps({"uri": event["source"]}),
+        profile=json.dumps(event["profile"]),
+    )
+    tags = [InputTag("mlflow.data.context", "training")]
+    client.log_inputs(state["run_id"], datasets=[DatasetInput(dataset, tags)])
+
+
+def _child(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    from mlflow.entities import Metric, Param
+
+    tags = event["tags"] | {"mlflow.parentRunId": state["run_id"]}
+    run_id = client.create_run(
+        state["experiment_id"], run_name=event["name"], start_time=event["time"], tags=tags
+    ).info.run_id
+    client.log_batch(
+        run_id,
+        params=[Param(name, value) for name, value in event["params"].items()],
+        metrics=[Metric(name, value, event["time"], 0) for name, value in event["metrics"].items()],
+    )
+    client.set_terminated(run_id, "FINISHED", event["time"])
+
+
+def _model(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    import mlflow
+    import pandas as pd
+    from mlflow.models import infer_signature
+
+    here = Path(__file__).resolve().parent
+    example = pd.DataFrame(event["example"])
+    # The numerics travel with the model, so that it loads where Predilect is not installed.
+    code = tracker.folder / f".code.{os.getpid()}.part" / "predilect"
+    try:
+        shutil.copytree(here.parent / "models", code / "models", ignore=shutil.ignore_patterns("__pycache__"))
+        (code / "__init__.py").write_text("")
+        with mlflow.start_run(run_id=state["run_id"]):
+            mlflow.pyfunc.log_model(
+                name="model",
+                python_model=str(here / f"pyfunc_{event['family']}.py"),
+                artifacts={"model": str(tracker.folder / event["path"])},
+                code_paths=[str(code)],
+                signature=infer_signature(example, pd.DataFrame({"mean": [0.0], "sd": [0.0]})),
+                input_example=example,
+                pip_requirements=_pinned(
+                    "mlflow", "numpy", "scipy", "numba", "pandas", "scikit-learn", "threadpoolctl"
+                ),
+            )
+    finally:
+        shutil.rmtree(code.parent, ignore_errors=True)
+
+
+def _finish(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    if event["reason"]:
+        client.set_tag(state["run_id"], "predilect.reason", event["reason"][:5000])
+    client.set_terminated(state["run_id"], event["status"], event["time"])
+
+
+_SEND = {
+    "start": _start,
+    "params": _params,
+    "metrics": _metrics,
+    "series": _series,
+    "tags": _tags,
+    "artifact": _artifact,
+    "dataset": _dataset,
+    "child": _child,
+    "model": _model,
+    "finish": _finish,
+}
+
+
+def _pinned(*packages: str) -> list[str]:
+    return [f"{package}=={importlib.metadata.version(package)}" for package in packages]
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def _shown(uri: str) -> str:
+    """The address without a password."""
+    scheme, _, rest = uri.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -1,0 +1,138 @@
+"""One training run from its first line in the journal to its last, whatever happens in between."""
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from predilect import __version__
+from predilect.models.compiled import default_threads
+from predilect.models.errors import DataError, PredilectError
+from predilect.tasks import progress
+from predilect.tasks.parameters import Parameters
+from predilect.tasks.runs import RunFolder, experiment_id
+from predilect.tasks.settings import Settings
+from predilect.tasks.tracking import Tracker
+
+
+@dataclass
+class TrainingRun:
+    """The run under way: its folder, its tracker, and how long each stage took."""
+
+    folder: Path
+    tracker: Tracker
+    settings: Settings
+    facts: dict[str, Any]
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage, show it, and send what the run has said so far when it ends."""
+        progress.report(name, 0.0)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[name] = time.perf_counter() - start
+        progress.report(name, 1.0)
+
+    def run_url(self, run_id: str) -> str:
+        """Where MLflow's pages show the run: the tracking server's, or a local `mlflow ui`."""
+        uri = self.settings.mlflow_uri
+        server = uri if uri.startswith("http") else "http://127.0.0.1:5000"
+        return f"{server.rstrip('/')}/#/experiments/{experiment_id(self.folder)}/runs/{run_id}"
+
+
+@contextmanager
+def training_run(parameters: Parameters, family: str, flow_run_id: str | None) -> Iterator[TrainingRun]:
+    """Open a run, and close it as FINISHED, FAILED or KILLED; errors pass on as they are.
+
+    What the disk refuses (no space, no permission) becomes a DataError that says so.
+    """
+    settings = Settings()
+    held = RunFolder.create(settings, parameters.name, f"{family}-{Path(parameters.data).stem or 'data'}")
+    tracker = Tracker(held.path, settings)
+    try:
+        facts = {
+            "name": held.path.name,
+            "family": family,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seed": parameters.seed,
+            "threads": parameters.threads or default_threads(),
+            "git_revision": git_revision(),
+            "prefect_flow_run_id": flow_run_id,
+            "command": command(parameters, family),
+            "predilect_version": __version__,
+        }
+        tracker.start(f"predilect-{family}", _tags(facts))
+        tracker.params(parameters.model_dump(mode="json", exclude={"name", "data_dir"}))
+        tracker.flush()
+        yield TrainingRun(held.path, tracker, settings, facts)
+    except PredilectError as error:
+        tracker.finish("FAILED", str(error))
+        raise
+    except OSError as error:
+        tracker.finish("FAILED", str(error))
+        raise DataError(
+            f"{error.filename or held.path}: {error.strerror or error}; free space or set PREDILECT_HOME to a folder "
+            "that can be written, then run again."
+        ) from error
+    except Exception as error:
+        tracker.finish("FAILED", f"{type(error).__name__}: {error}")
+        raise
+    except BaseException:  # Ctrl-C, or a cancelled flow run
+        tracker.finish("KILLED", "Stopped by the user.")
+        raise
+    else:
+        tracker.finish("FINISHED")
+    finally:
+        tracker.flush()
+        held.release()
+
+
+def git_revision() -> str | None:
+    """The commit that this code is of, with `+` when files differ from it; None outside a checkout."""
+    here = Path(__file__).resolve().parents[1]
+    try:
+        run = ["git", "-C", str(here), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
+        answer = subprocess.run(run, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None
+
+
+def command(parameters: Parameters, family: str) -> str:
+    """The command line that repeats the run."""
+    words = ["predilect", "train", family, "--data", parameters.data]
+    shown = parameters.model_dump(mode="json", exclude={"data", "name", "data_dir", "threads"}, exclude_defaults=True)
+    for name, value in shown.items():
+        if isinstance(value, dict):
+            value = ",".join(f"{key}:{column}" for key, column in value.items())
+        elif isinstance(value, list):
+            value = ",".join(map(str, value))
+        words += ["--set", f"{name}={value}"]
+    return " ".join(f"'{word}'" if " " in word else word for word in words)
+
+
+def _tags(facts: Mapping[str, Any]) -> dict[str, str]:
+    tags = {
+        "predilect.family": facts["family"],
+        "predilect.version": __version__,
+        "predilect.seed": str(facts["seed"]),
+        "predilect.threads": str(facts["threads"]),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "mlflow.source.name": Path(sys.argv[0]).name,
+    }
+    if facts["git_revision"]:
+        tags["mlflow.source.git.commit"] = facts["git_revision"]
+    if facts["prefect_flow_run_id"]:
+        tags["prefect.flow_run_id"] = facts["prefect_flow_run_id"]
+    return tags
