@@ -38,9 +38,7 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", help="name=value f
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Same seed, same result. Default 0.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Default: every core. No effect on results.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the run. Default: made up.")]
-DataDirOption = Annotated[
-    str | None, typer.Option("--data-dir", help="Where named sets are. Default: PREDILECT_DATA_DIR.")
-]
+DataDirOption = Annotated[str | None, typer.Option("--data-dir", help="Where named sets are, else PREDILECT_DATA_DIR.")]
 QuarantineOption = Annotated[bool | None, typer.Option("--quarantine", help="Set rows that break the contract aside.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 
@@ -64,8 +62,16 @@ def main() -> None:
         sys.exit(1)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"predilect {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _before_any_command() -> None:
+def _before_any_command(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+) -> None:
     from predilect.tasks.tracking import reconcile
 
     for name in reconcile(Settings()):
@@ -175,12 +181,6 @@ def doctor(data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
         out.print(table)
     if not all(check.ok for check in checks):
         sys.exit(1)
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    print(__version__)
 
 
 def _run_ratings(parameters: Any, as_json: bool) -> None:

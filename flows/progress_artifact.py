@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
+from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
@@ -16,7 +18,7 @@ SECONDS_BETWEEN = 2.0
 @contextmanager
 def progress_artifact(name: str) -> Iterator[None]:
     """Show every report made inside the block, at most one every two seconds, and 100 % at the end."""
-    artifact = create_progress_artifact(0.0, key="progress", description=name)
+    artifact = cast(UUID, create_progress_artifact(0.0, key="progress", description=name))
     last = 0.0
 
     def show(stage: str, share: float, note: str) -> None:

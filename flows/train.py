@@ -1,7 +1,8 @@
 """The training flow: ingest → validate → split → search → fit → evaluate → cold start → report, all tracked."""
 
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import flow, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
@@ -23,8 +24,6 @@ from predilect.tasks.search import search_structure
 from predilect.tasks.training_run import training_run
 from predilect.tasks.validate import validate
 
-HOUR = 3600
-
 
 def _not_a_user_mistake(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     """Retry what may pass by itself; a mistake in data or parameters will not."""
@@ -45,24 +44,27 @@ class _NoTraceback(logging.Filter):
 for _name in ("prefect.flow_runs", "prefect.task_runs"):
     logging.getLogger(_name).addFilter(_NoTraceback())
 
-_plain = {"cache_policy": NO_CACHE, "persist_result": False}
-ingest_task = task(
-    ingest,
-    name="ingest",
-    retries=2,
-    retry_delay_seconds=5,
-    retry_condition_fn=_not_a_user_mistake,
-    timeout_seconds=6 * HOUR,
-    **_plain,
-)
-validate_task = task(validate, name="validate", timeout_seconds=2 * HOUR, **_plain)
-split_task = task(split_ratings, name="split", timeout_seconds=HOUR, **_plain)
-compile_task = task(warm_up, name="compile kernels", timeout_seconds=HOUR, **_plain)
-search_task = task(search_structure, name="search structure", timeout_seconds=48 * HOUR, **_plain)
-fit_task = task(fit_ratings, name="fit", timeout_seconds=48 * HOUR, **_plain)
-evaluate_task = task(evaluate_ratings, name="evaluate", timeout_seconds=12 * HOUR, **_plain)
-cold_start_task = task(study_cold_start, name="cold start", timeout_seconds=48 * HOUR, **_plain)
-report_task = task(write_report, name="report", timeout_seconds=HOUR, **_plain)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _task(function: Callable[P, R], name: str, hours: float, **options: Any) -> Callable[P, R]:
+    """`function` as a Prefect task: what it writes is kept in the run folder, so Prefect caches and stores nothing."""
+    made = task(name=name, timeout_seconds=hours * 3600, cache_policy=NO_CACHE, persist_result=False, **options)
+    return cast(Callable[P, R], made(function))
+
+
+# A download or a busy disk may pass by itself; the other stages fail for good or not at all.
+RETRY = {"retries": 2, "retry_delay_seconds": 5, "retry_condition_fn": _not_a_user_mistake}
+ingest_task = _task(ingest, "ingest", 6, **RETRY)
+validate_task = _task(validate, "validate", 2)
+split_task = _task(split_ratings, "split", 1)
+compile_task = _task(warm_up, "compile kernels", 1)
+search_task = _task(search_structure, "search structure", 48)
+fit_task = _task(fit_ratings, "fit", 48)
+evaluate_task = _task(evaluate_ratings, "evaluate", 12)
+cold_start_task = _task(study_cold_start, "cold start", 48)
+report_task = _task(write_report, "report", 1)
 
 
 @flow(name="train-ratings", description="Train and evaluate a ratings model, track it and write its report.")

@@ -54,7 +54,7 @@ class Parameters(BaseModel):
         ge=1,
         le=1024,
         title="Threads",
-        description="1 to 1024; default: every core. No effect on results.",
+        description="1 to 1024; default: every core. Same result for any.",
     )
 
     @classmethod
@@ -133,18 +133,16 @@ class RatingsParameters(Parameters):
         ge=0,
         le=500,
         title="User latents |U|",
-        description="0 to 500; with auto, |U| + |M| is an upper bound.",
+        description="0 to 500; with auto, |U| + |M| is a bound.",
     )
     n_item_latents: int = Field(
         default=2,
         ge=0,
         le=500,
         title="Item latents |M|",
-        description="0 to 500; with auto, |U| + |M| is an upper bound.",
+        description="0 to 500; with auto, |U| + |M| is a bound.",
     )
-    tau: float = Field(
-        default=1.0, gt=0, le=1e6, title="Tau", description="Above 0, to 1e6: prior precision of weights."
-    )
+    tau: float = Field(default=1.0, gt=0, le=1e6, title="Tau", description="Above 0, to 1e6: precision of the weights.")
     precisions: Precisions = Field(
         default=Precisions.empirical_bayes,
         title="Precisions",
@@ -156,7 +154,7 @@ class RatingsParameters(Parameters):
         gt=0,
         lt=1,
         title="Tolerance",
-        description="Above 0, below 1: relative rise of the bound to stop at.",
+        description="Above 0, below 1: relative rise of the bound.",
     )
     restarts: int = Field(default=3, ge=1, le=100, title="Restarts", description="1 to 100; the best bound is kept.")
 
@@ -176,7 +174,7 @@ class RatingsParameters(Parameters):
     @classmethod
     def _columns_from_text(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return dict(part.split(":", 1) if ":" in part else (part, "") for part in value.split(","))
+            return {name: column for name, _, column in (part.partition(":") for part in value.split(","))}
         return value
 
     @field_validator("columns")

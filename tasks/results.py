@@ -27,7 +27,7 @@ def write_results(run: Path, facts: Json, stages: Mapping[str, Json | None], tim
 def log_results(tracker: Tracker, results: Json) -> None:
     """Say the results to the tracker: figures with intervals, series a sweep, the data set and tags to filter by."""
     dataset, fit = results["dataset"], results["fit"]
-    figures = {}
+    figures: dict[str, float] = {}
     for name, estimate in results["metrics"].items():
         figures |= {name: estimate["value"], f"{name}_low": estimate["low"], f"{name}_high": estimate["high"]}
     for baseline, metrics in results["baselines"].items():

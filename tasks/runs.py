@@ -49,11 +49,9 @@ class RunFolder:
         try:
             settings.runs.mkdir(parents=True, exist_ok=True)
             folder.mkdir()
-            lock = open(folder / LOCK, "w", encoding="utf-8")
+            lock = open(folder / LOCK, "w", encoding="utf-8")  # noqa: SIM115 (held while the run lives)
         except FileExistsError:
-            raise ParameterError(
-                f"name = {name!r}: a run of that name exists in {settings.runs}; choose another."
-            ) from None
+            raise ParameterError(f"name = {name!r}: that run exists in {settings.runs}; choose another.") from None
         except OSError as error:
             raise DataError(
                 f"The run folder {folder} cannot be made ({error.strerror}); set PREDILECT_HOME to a writable folder."
@@ -71,7 +69,7 @@ def abandoned(settings: Settings) -> Iterator[tuple[Path, IO[str]]]:
     """Runs whose process died without saying so, each with its lock held so that no other command sees it too."""
     for path in sorted(settings.runs.glob(f"*/{LOCK}")):
         try:
-            lock = open(path, "r+", encoding="utf-8")
+            lock = open(path, "r+", encoding="utf-8")  # noqa: SIM115 (held while the caller looks)
         except OSError:
             continue
         try:

@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,7 @@ from predilect.tasks.settings import Settings
 JOURNAL, STATE = "journal.jsonl", "tracking.json"
 BATCH = 900  # MLflow takes at most 1,000 values a call
 PARAM_LENGTH = 6000
+SERVING = ("mlflow", "numpy", "scipy", "numba", "pandas", "scikit-learn", "threadpoolctl")
 log = logging.getLogger("predilect")
 
 
@@ -87,7 +89,7 @@ class Tracker:
         return bool(lines) and json.loads(lines[-1])["do"] == "finish"
 
     def flush(self) -> str | None:
-        """Send what is new; the MLflow run id, or None when the store could not be reached (said once, kept for later)."""
+        """Send what is new; the MLflow run id, or None when the store is away (said once, kept for later)."""
         try:
             return self.send()
         except TrackingError as error:
@@ -164,7 +166,8 @@ def store_summary(settings: Settings) -> str:
 def _store(settings: Settings) -> Any:
     """A client of the store; a fresh database is made and migrated by one process at a time."""
     settings.mlruns.mkdir(parents=True, exist_ok=True)
-    logging.getLogger("alembic").setLevel(logging.ERROR)
+    for library in ("alembic", "urllib3"):
+        logging.getLogger(library).setLevel(logging.ERROR)
     import mlflow
     from mlflow import MlflowClient
 
@@ -315,7 +318,9 @@ def _as_text(value: Any) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    """What went wrong, short, without addresses that may hold a password."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return re.sub(r"//[^/@\s]*@", "//", line)[:200]
 
 
 def _shown(uri: str) -> str:

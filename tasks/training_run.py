@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -113,12 +114,10 @@ def command(parameters: Parameters, family: str) -> str:
     words = ["predilect", "train", family, "--data", parameters.data]
     shown = parameters.model_dump(mode="json", exclude={"data", "name", "data_dir", "threads"}, exclude_defaults=True)
     for name, value in shown.items():
-        if isinstance(value, dict):
-            value = ",".join(f"{key}:{column}" for key, column in value.items())
-        elif isinstance(value, list):
-            value = ",".join(map(str, value))
-        words += ["--set", f"{name}={value}"]
-    return " ".join(f"'{word}'" if " " in word else word for word in words)
+        parts = [f"{key}:{column}" for key, column in value.items()] if isinstance(value, dict) else value
+        text = ",".join(map(str, parts)) if isinstance(parts, list) else parts
+        words += ["--set", f"{name}={text}"]
+    return shlex.join(words)
 
 
 def _tags(facts: Mapping[str, Any]) -> dict[str, str]:
