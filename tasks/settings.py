@@ -16,7 +16,7 @@ QUIET = {
     "GX_ANALYTICS_ENABLED": "false",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     # A tracking server that is away is reported after seconds, not minutes; results are kept and logged later.
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }
 

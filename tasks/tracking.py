@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -163,21 +163,34 @@ def store_summary(settings: Settings) -> str:
 
 
 @contextmanager
-def _store(settings: Settings) -> Any:
+def _store(settings: Settings) -> Iterator[Any]:
     """A client of the store; a fresh database is made and migrated by one process at a time."""
     settings.mlruns.mkdir(parents=True, exist_ok=True)
     for library in ("alembic", "urllib3"):
         logging.getLogger(library).setLevel(logging.ERROR)
-    import mlflow
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)
-    mlflow.set_tracking_uri(settings.mlflow_uri)
     with open(settings.mlruns / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         client = MlflowClient(settings.mlflow_uri)
         client.search_experiments(max_results=1)
     yield client
+
+
+@contextmanager
+def _as_default(uri: str) -> Iterator[None]:
+    """Make `uri` MLflow's own default store inside the block; it would stay in the environment otherwise."""
+    import mlflow
+
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    mlflow.set_tracking_uri(uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(before)
+        if before is None:
+            os.environ.pop("MLFLOW_TRACKING_URI", None)
 
 
 def _experiment_id(client: Any, settings: Settings, name: str) -> str:
@@ -273,7 +286,7 @@ def _model(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str
     try:
         shutil.copytree(here.parent / "models", code / "models", ignore=shutil.ignore_patterns("__pycache__"))
         (code / "__init__.py").write_text("")
-        with mlflow.start_run(run_id=state["run_id"]):
+        with _as_default(tracker.settings.mlflow_uri), mlflow.start_run(run_id=state["run_id"]):
             mlflow.pyfunc.log_model(
                 name="model",
                 python_model=str(here / f"pyfunc_{event['family']}.py"),
