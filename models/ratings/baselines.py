@@ -11,8 +11,8 @@ from predilect.models.ids import IdMap
 from predilect.models.ratings.prediction import Prediction
 from predilect.models.ratings.scale import RatingScale
 
-_MAX_SWEEPS = 200
-_TOLERANCE = 1e-6  # of the scale's range, the largest change of an offset in a sweep
+_MAX_SWEEPS = 50
+_TOLERANCE = 1e-5  # of the scale's range, the largest change of an offset in a sweep
 
 Codes = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
