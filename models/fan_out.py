@@ -1,6 +1,6 @@
 """Independent jobs (folds, repeats) over threads, with the results handed back in the calling thread."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
@@ -9,12 +9,12 @@ from threadpoolctl import threadpool_limits
 R = TypeVar("R")
 
 
-def fan_out(work: Callable[[int], R], n_jobs: int, n_threads: int) -> Iterator[tuple[int, R]]:
+def fan_out(work: Callable[[int], R], n_jobs: int, n_threads: int) -> Generator[tuple[int, R]]:
     """Yield (job, work(job)) for jobs 0..n_jobs-1 as they finish, so in any order; with one thread, in order.
 
     The caller's code between two yields runs in the calling thread, where progress may be reported. The first error
-    is raised here; it, an interrupt, or closing the iterator drops the jobs that have not begun. BLAS is held to one
-    thread meanwhile.
+    is raised here; it, an interrupt, or closing the generator drops the jobs that have not begun, so wrap it in
+    `contextlib.closing` when the code between may raise. BLAS is held to one thread meanwhile.
     """
     with threadpool_limits(limits=1, user_api="blas"):
         if n_threads < 2 or n_jobs < 2:

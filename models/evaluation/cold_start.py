@@ -5,6 +5,7 @@ model is fitted again, and the group's test ratings are predicted. Efficiency(κ
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -173,10 +174,11 @@ def cold_start(
         return plan.errors_by_user(test, errors), float(errors.mean())
 
     sums: dict[tuple[int | None, int], NDArray[np.float64]] = {}
-    for done, (place, (by_user, mae)) in enumerate(fan_out(errors_of, len(plan.jobs), n_threads), start=1):
-        job = plan.jobs[place]
-        key = job.kappa, job.repeat
-        sums[key] = sums[key] + by_user if key in sums else by_user
-        if on_fit is not None:
-            on_fit(Progress(job, mae, done, len(plan.jobs)))
+    with closing(fan_out(errors_of, len(plan.jobs), n_threads)) as fits:
+        for done, (place, (by_user, mae)) in enumerate(fits, start=1):
+            job = plan.jobs[place]
+            key = job.kappa, job.repeat
+            sums[key] = sums[key] + by_user if key in sums else by_user
+            if on_fit is not None:
+                on_fit(Progress(job, mae, done, len(plan.jobs)))
     return plan.summarise(sums)

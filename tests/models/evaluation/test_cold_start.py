@@ -1,6 +1,7 @@
 """The cold-start protocol with a stand-in model whose error is known."""
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,26 @@ def test_an_error_in_a_fit_reaches_the_caller() -> None:
 
     with pytest.raises(DataError):
         cold_start(plan(), RATINGS, SCALE, broken, n_threads=2)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_interrupt_between_two_fits_drops_the_rest(n_threads: int) -> None:
+    fitted: list[int] = []
+
+    def count(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        fitted.append(1)
+        time.sleep(0.02)
+        return stand_in(train, test)
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as kept:  # its traceback keeps the frames alive
+        cold_start(plan(), RATINGS, SCALE, count, n_threads=n_threads, on_fit=interrupt)
+    n_fitted = len(fitted)
+    time.sleep(0.05)
+    assert len(fitted) == n_fitted < len(plan().jobs) / 2
+    assert kept.type is KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
