@@ -109,8 +109,9 @@ def train_ratings(
 @app.command()
 def demo(as_json: JsonOption = False) -> None:
     """Simulate a realistic ratings table, train on it, and say where everything is."""
-    from predilect.tasks.parameters import RatingsParameters
     from predilect.tasks.simulate import simulate_ratings
+
+    from predilect.tasks.parameters import RatingsParameters
 
     settings = Settings()
     table = simulate_ratings(settings.data / "demo", n_users=2_000, n_items=1_000, n_ratings=120_000, seed=1)
@@ -194,7 +195,7 @@ def _run_ratings(parameters: Any, as_json: bool) -> None:
     if as_json:
         print(json.dumps(summary))
         return
-    from predilect.tasks.report import terminal_summary
+    from predilect.tasks.summaries import terminal_summary
 
     results = runs.read_json(Path(summary["report_path"]).parent / runs.RESULTS)
     out.print(terminal_summary(results))

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
+from predilect.tasks.ingest import ingest
 from prefect import flow, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
@@ -16,11 +17,11 @@ from predilect.models.ratings.compile import warm_up
 from predilect.tasks.cold_start import study_cold_start
 from predilect.tasks.evaluate import evaluate_ratings
 from predilect.tasks.fit import fit_ratings, split_ratings
-from predilect.tasks.ingest import ingest
 from predilect.tasks.parameters import RatingsParameters
-from predilect.tasks.report import markdown_summary, write_report
+from predilect.tasks.report import write_report
 from predilect.tasks.results import log_results, summary, write_results
 from predilect.tasks.search import search_structure
+from predilect.tasks.summaries import markdown_summary
 from predilect.tasks.training_run import training_run
 from predilect.tasks.validate import validate
 
@@ -104,7 +105,6 @@ def train_ratings(parameters: RatingsParameters) -> dict[str, Any]:
                 "cold_start": cold_start,
                 "parameters": parameters.model_dump(mode="json"),
             }
-            run.tracker.model("ratings", run.folder / "model", fit["example"])
             run_id = run.tracker.flush()
         with run.stage("report"):
             results = write_results(run.folder, run.facts | {"mlflow_run_id": run_id}, stages, run.timings)

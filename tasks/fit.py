@@ -15,6 +15,8 @@ from predilect.tasks import progress
 from predilect.tasks.parameters import Precisions, RatingsParameters, Search
 from predilect.tasks.ratings_table import Ratings, parts, read_table
 from predilect.tasks.runs import write_json
+from predilect.tasks.settings import Settings
+from predilect.tasks.tracking import Tracker
 
 TEST_ROWS = "test_rows.npy"
 
@@ -96,4 +98,7 @@ def fit_ratings(
         "config": asdict(config),
     }
     write_json(run / "fit.json", fit)
+    example = {"user": model.user_ids.ids[:3].tolist(), "item": model.item_ids.ids[:3].tolist()}
+    shortest = min(map(len, example.values()))
+    Tracker(run, Settings()).model("ratings", run / "model", {name: ids[:shortest] for name, ids in example.items()})
     return fit
