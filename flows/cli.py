@@ -185,9 +185,9 @@ def doctor(data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
 
 
 def _run_ratings(parameters: Any, as_json: bool) -> None:
-    from predilect.tasks.preflight import check_ratings
+    from predilect.tasks.ratings_source import check_source
 
-    check_ratings(parameters, Settings())  # before Prefect is even imported
+    check_source(parameters, Settings())  # before Prefect is even imported
     with contextlib.redirect_stdout(sys.stderr), _progress():
         from predilect.flows.train import train_ratings as flow
 

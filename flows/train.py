@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
-from predilect.tasks.ingest import ingest
 from prefect import flow, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
@@ -18,6 +17,7 @@ from predilect.tasks.cold_start import study_cold_start
 from predilect.tasks.evaluate import evaluate_ratings
 from predilect.tasks.fit import fit_ratings, split_ratings
 from predilect.tasks.parameters import RatingsParameters
+from predilect.tasks.ratings_source import ingest_source
 from predilect.tasks.report import write_report
 from predilect.tasks.results import log_results, summary, write_results
 from predilect.tasks.search import search_structure
@@ -57,7 +57,7 @@ def _task(function: Callable[P, R], name: str, hours: float, **options: Any) -> 
 
 # A download or a busy disk may pass by itself; the other stages fail for good or not at all.
 RETRY = {"retries": 2, "retry_delay_seconds": 5, "retry_condition_fn": _not_a_user_mistake}
-ingest_task = _task(ingest, "ingest", 6, **RETRY)
+ingest_task = _task(ingest_source, "ingest", 6, **RETRY)
 validate_task = _task(validate, "validate", 2)
 split_task = _task(split_ratings, "split", 1)
 compile_task = _task(warm_up, "compile kernels", 1)

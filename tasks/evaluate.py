@@ -1,7 +1,7 @@
 """Score a fitted ratings model and the baselines on the test part, with bootstrap intervals by user."""
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,7 @@ from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.ratings_table import Ratings, parts, read_table
 from predilect.tasks.runs import write_json
 
-BASELINES = {"global mean": GlobalMean, "bias only": BiasOnly}
-
-
-class Predictor(Protocol):
-    """What is evaluated."""
-
-    def predict(self, users: NDArray[Any], items: NDArray[Any], /) -> Prediction: ...
+BASELINES: dict[str, type[GlobalMean] | type[BiasOnly]] = {"global mean": GlobalMean, "bias only": BiasOnly}
 
 
 def evaluate_ratings(dataset: Path, run: Path, parameters: RatingsParameters) -> dict[str, Any]:
@@ -43,7 +37,11 @@ def evaluate_ratings(dataset: Path, run: Path, parameters: RatingsParameters) ->
     prediction = model.predict(test_part.users, test_part.items)
     _write_predictions(run, table.user_ids.decode(table.users[test]), table.item_ids.decode(table.items[test]),
                        test_part.ratings, prediction)  # fmt: skip
-    totals = row_totals(person, len(people), test_part.ratings, *prediction, table.scale)
+
+    def scored(found: Prediction) -> dict[str, Total]:
+        return row_totals(person, len(people), test_part.ratings, found.mean, found.variance, table.scale)
+
+    totals = scored(prediction)
     totals |= _ranking(model, train_part, test_part, person, len(people), table.scale)
     progress.report("evaluate", 0.4, "baselines")
     seed, resamples = parameters.seed, parameters.resamples
@@ -57,8 +55,7 @@ def evaluate_ratings(dataset: Path, run: Path, parameters: RatingsParameters) ->
             user_ids=train_part.user_ids,
             item_ids=train_part.item_ids,
         )
-        scored = fitted.predict(test_part.users, test_part.items)
-        other = row_totals(person, len(people), test_part.ratings, *scored, table.scale)
+        other = scored(fitted.predict(test_part.users, test_part.items))
         baselines[name] = estimates(other, seed=seed, resamples=resamples)
         against[name] = differences(totals, other, seed=seed, resamples=resamples)
     scale = table.scale

@@ -1,0 +1,47 @@
+"""From the flow's parameters to ingestion: what can be checked before any work, and the ingest task."""
+
+from pathlib import Path
+
+from predilect.models.errors import DataError, ParameterError
+from predilect.tasks.datasets import public_set
+from predilect.tasks.ingest import IngestOptions, ingest_ratings
+from predilect.tasks.parameters import RatingsParameters
+from predilect.tasks.readers import AUTO, READERS, reader_names
+from predilect.tasks.settings import Settings
+
+
+def check_source(parameters: RatingsParameters, settings: Settings) -> None:
+    """Refuse, before any work starts, a source that is not there and a run name that is taken.
+
+    Raises DataError or ParameterError, one sentence.
+    """
+    if parameters.name is not None and (settings.runs / parameters.name).exists():
+        raise ParameterError(f"name = {parameters.name!r}: that run exists in {settings.runs}; choose another.")
+    if not any(parameters.reader in (AUTO, reader.name, *reader.aliases) for reader in READERS):
+        raise ParameterError(f"reader = {parameters.reader!r}: choose one of {', '.join(reader_names())}.")
+    data_dir = _data_dir(parameters, settings)
+    if data_dir is not None and not data_dir.is_dir() and parameters.data_dir is not None:
+        raise ParameterError(f"data_dir = {str(data_dir)!r}: no such folder; create it or correct the path.")
+    if public_set(parameters.data) is None and not Path(parameters.data).expanduser().exists():
+        raise DataError(
+            f"data = {parameters.data!r}: no such file or folder, and no public set of that name; correct the path."
+        )
+
+
+def ingest_source(parameters: RatingsParameters) -> Path:
+    """The folder of the canonical table; the same source with the same options is ingested once."""
+    settings = Settings()
+    options = IngestOptions(
+        reader=parameters.reader,
+        columns=parameters.columns,
+        duplicates=parameters.duplicates.value,
+        scale_low=parameters.scale_low,
+        scale_high=parameters.scale_high,
+        scale_step=parameters.scale_step,
+        leave_to_contract=parameters.quarantine,
+    )
+    return ingest_ratings(parameters.data, _data_dir(parameters, settings), settings.data, options).folder
+
+
+def _data_dir(parameters: RatingsParameters, settings: Settings) -> Path | None:
+    return Path(parameters.data_dir).expanduser() if parameters.data_dir else settings.data_dir
