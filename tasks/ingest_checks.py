@@ -1,0 +1,179 @@
+"""What ingestion asks of a table before it is written: enough of everything, a scale, one rating a pair."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from predilect.models.errors import DataError, ParameterError
+from predilect.tasks.canonical import CanonicalRatings
+from predilect.tasks.rating_scale import Values, infer_step, on_scale
+from predilect.tasks.readers import AUTO
+from predilect.tasks.readers.base import Scale, Where
+
+# From here on, unix times are in thousandths, millionths or billionths of a second: the first is the year 5138.
+_TIME_UNITS = {1e11: 1_000, 1e14: 1_000_000, 1e17: 1_000_000_000}
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class IngestOptions:
+    """How a source is read.
+
+    reader: a reader's name, or "auto": chosen by content.
+    columns: `user`, `item`, `rating`, `timestamp`, `fold` → the name in the file, or its number in a file without a
+        header; the rest is guessed from common names.
+    duplicates: what happens to a (user, item) pair rated twice: "error", "last" (the latest by time where there is
+        one, else by row) or "mean" (that row, with the mean of the ratings).
+    scale_low, scale_high, scale_step: the legal ratings; step 0 = continuous; None = the format's, or inferred.
+    leave_to_contract: ratings off the scale and pairs rated twice (under "error") are kept for the data contract,
+        which can set them aside, instead of being refused here.
+    """
+
+    reader: str = AUTO
+    columns: Mapping[str, str] = field(default_factory=dict)
+    duplicates: Literal["error", "last", "mean"] = "error"
+    scale_low: float | None = None
+    scale_high: float | None = None
+    scale_step: float | None = None
+    leave_to_contract: bool = False
+
+    def __post_init__(self) -> None:
+        if self.duplicates not in ("error", "last", "mean"):
+            raise ParameterError(f"duplicates = {self.duplicates!r} is unknown; choose error, last or mean.")
+        for name in ("scale_low", "scale_high", "scale_step"):
+            value = getattr(self, name)
+            if value is not None and not np.isfinite(value):
+                raise ParameterError(f"{name} = {value} is not a finite number; give one.")
+        if self.scale_low is not None and self.scale_high is not None and self.scale_low >= self.scale_high:
+            raise ParameterError(f"scale_low = {self.scale_low:g} must be below scale_high = {self.scale_high:g}.")
+        if self.scale_step is not None and self.scale_step < 0:
+            raise ParameterError(f"scale_step = {self.scale_step:g} is negative; give a step, or 0 for continuous.")
+
+
+def distinct(ratings: Values) -> tuple[Values, NDArray[np.int64]]:
+    """The different ratings in ascending order, and how many rows have each."""
+    found = pc.value_counts(pa.array(ratings))
+    values = found.field("values").to_numpy()
+    order = np.argsort(values)
+    return values[order], found.field("counts").to_numpy()[order]
+
+
+def check_enough(table: CanonicalRatings, values: Values, label: str) -> None:
+    """Raise DataError when nothing can be learnt: one user, one item, or one rating throughout."""
+    for what, names in (("user", table.users.names), ("item", table.items.names)):
+        if len(names) < 2:
+            raise DataError(
+                f"{label}: every rating is of the {what} {names[0].as_py()!r}; a model needs two {what}s or more, "
+                "so check which column is which."
+            )
+    if len(values) < 2:
+        raise DataError(
+            f"{label}: all {len(table):,} ratings are {values[0]:g}, so there is nothing to learn; check which column "
+            "is the rating."
+        )
+
+
+def choose_scale(values: Values, documented: Scale | None, options: IngestOptions) -> tuple[Scale, bool]:
+    """The scale by the options, else the format's, else inferred from the ratings; and whether it was inferred."""
+    asked = (options.scale_low, options.scale_high, options.scale_step)
+    if asked == (None, None, None) and documented is not None:
+        return documented, False
+    low = float(values[0]) if options.scale_low is None else options.scale_low
+    high = float(values[-1]) if options.scale_high is None else options.scale_high
+    if low >= high:
+        raise ParameterError(
+            f"the scale {low:g} to {high:g} is empty: the ratings run from {values[0]:g} to {values[-1]:g}; "
+            "correct scale_low and scale_high."
+        )
+    if options.scale_step is None:
+        inside = values[(values >= low) & (values <= high)]
+        step = infer_step(inside if len(inside) else np.array([low]), low, high)
+    else:
+        step = options.scale_step or None
+    if step is not None and abs((high - low) / step - round((high - low) / step)) > 1e-6:
+        raise ParameterError(f"scale_step = {step:g} does not lead from {low:g} to {high:g}; correct the scale.")
+    return Scale(low, high, step), None in asked[:2]
+
+
+def check_scale(values: Values, scale: Scale, ratings: Values, label: str, where: Where) -> None:
+    """Raise DataError when a rating is off the scale. values: the different ratings."""
+    wrong = values[~on_scale(values, scale)]
+    if not len(wrong):
+        return
+    rows = np.flatnonzero(np.isin(ratings, wrong))
+    steps = "" if scale.step is None else f" in steps of {scale.step:g}"
+    raise DataError(
+        f"{label}, {where(int(rows[0]))}: the rating {ratings[rows[0]]:g} is off the scale {scale.low:g} to "
+        f"{scale.high:g}{steps} ({len(rows):,} of {len(ratings):,} ratings are); correct them or the scale."
+    )
+
+
+def merge(
+    table: CanonicalRatings, scale: Scale, options: IngestOptions, label: str, where: Where, warnings: list[str]
+) -> tuple[CanonicalRatings, Scale, int]:
+    """One rating a (user, item) pair by the policy; the scale of the result, and how many rows were merged away."""
+    pairs = table.users.codes.astype(np.int64) * len(table.items.names) + table.items.codes
+    ordered = np.sort(pairs)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    del ordered
+    if not len(repeated) or (options.duplicates == "error" and options.leave_to_contract):
+        return table, scale, 0
+    rows = np.flatnonzero(np.isin(pairs, repeated))
+    times = rows if table.timestamps is None else table.timestamps[rows]
+    rows = rows[np.lexsort((rows, times, pairs[rows]))]
+    first = np.flatnonzero(np.diff(pairs[rows], prepend=-1))
+    if options.duplicates == "error":
+        raise DataError(_repeats(table, rows, first, label, where))
+    last = rows[np.append(first[1:], len(rows)) - 1]
+    ratings = table.ratings.copy()
+    if options.duplicates == "mean":
+        ratings[last] = np.add.reduceat(table.ratings[rows], first) / np.diff(first, append=len(rows))
+        between = int((~on_scale(ratings[last], scale)).sum())
+        if between and scale.step is not None:
+            scale = Scale(scale.low, scale.high, None)
+            warnings.append(f"{between:,} means of repeated ratings lie between levels: the scale counts as continuous")
+    kept = np.ones(len(table), bool)
+    kept[rows] = False
+    kept[last] = True
+    chosen = np.flatnonzero(kept)
+    return table.take(chosen, ratings[chosen]), scale, len(table) - len(chosen)
+
+
+def _repeats(
+    table: CanonicalRatings, rows: NDArray[np.int64], first: NDArray[np.int64], label: str, where: Where
+) -> str:
+    """The message on repeated pairs. rows: those rows, pair by pair; first: where each pair begins."""
+    shown = []
+    for start in first[np.argsort(rows[first], kind="stable")][:_EXAMPLES]:
+        pair = np.sort(rows[start : start + 2])
+        user = table.users.names[table.users.codes[pair[0]]].as_py()
+        item = table.items.names[table.items.codes[pair[0]]].as_py()
+        shown.append(f"user {user!r} and item {item!r} on {where(int(pair[0]))} and {where(int(pair[1]))}")
+    more = f" and {len(first) - len(shown):,} more pairs" if len(first) > len(shown) else ""
+    return (
+        f"{label}: {len(first):,} (user, item) pairs are rated more than once: {'; '.join(shown)}{more}; "
+        "remove the repeats, or choose duplicates=last or duplicates=mean."
+    )
+
+
+def seconds(times: NDArray[np.int64], warnings: list[str]) -> NDArray[np.int64]:
+    """Unix seconds; times that are evidently in a finer unit are divided, and a warning says so."""
+    unit = next((unit for limit, unit in reversed(_TIME_UNITS.items()) if times.min() >= limit), 1)
+    if unit > 1:
+        warnings.append(f"the timestamps are not in seconds but in 1/{unit:,} s: they were divided by {unit:,}")
+        times = times // unit
+    return times
+
+
+def doubtful_ids(table: CanonicalRatings) -> list[str]:
+    """What makes the user and item columns look wrong."""
+    n_users, n_items = len(table.users.names), len(table.items.names)
+    if len(table) > 100 and max(n_users, n_items) == len(table):
+        what = "user" if n_users == len(table) else "item"
+        return [f"every {what} has one rating only: check which column is which"]
+    return []

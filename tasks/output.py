@@ -1,0 +1,55 @@
+"""Output folders that are complete or absent, and one clear error when the disk refuses."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from predilect.models.errors import DataError
+
+_ADVICE = {
+    errno.ENOSPC: "free space on that disk or choose another folder",
+    errno.EDQUOT: "free space within your quota or choose another folder",
+    errno.EFBIG: "raise the limit on file sizes or choose another folder",
+    errno.EACCES: "change its permissions or choose another folder",
+    errno.EPERM: "change its permissions or choose another folder",
+    errno.EROFS: "choose a folder on a disk that can be written",
+}
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A draft folder beside `folder`, renamed to it when the block ends well and removed when it does not.
+
+    What was in `folder` before is replaced. An OSError inside the block becomes a DataError that names the folder.
+    """
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        yield draft
+        shutil.rmtree(folder, ignore_errors=True)
+        draft.rename(folder)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def cannot_write(path: Path, error: OSError) -> DataError:
+    """The error to show when `path` could not be written."""
+    reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
+    return DataError(f"{path} cannot be written: {reason}; {_ADVICE.get(error.errno or 0, 'choose another folder')}.")
+
+
+def need_space(folder: Path, n_bytes: float) -> None:
+    """Raise DataError when the disk of `folder` (which may not exist yet) has less than `n_bytes` free."""
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    if free < n_bytes:
+        raise DataError(
+            f"{folder} needs about {n_bytes / 1e9:.1f} GB, but its disk has {free / 1e9:.1f} GB free; "
+            "free space or choose another folder."
+        )
