@@ -1,0 +1,31 @@
+"""Writes docs/parameters.md from the parameter models: `python docs/build_parameters.py`."""
+
+import json
+from pathlib import Path
+
+from predilect.tasks.parameters import Parameters, RatingsParameters
+
+FAMILIES: dict[str, type[Parameters]] = {"ratings": RatingsParameters}
+PAGE = Path(__file__).with_name("parameters.md")
+HEAD = """# Parameters
+
+Each is given on the command line (`--set name=value`), in a TOML file (`--config FILE`), or in Prefect's run form.
+This page is made from the parameter models; a test keeps it true.
+"""
+
+
+def page() -> str:
+    """The page as it should be."""
+    return HEAD + "".join(f"\n## {family}\n\n{_table(model)}" for family, model in FAMILIES.items())
+
+
+def _table(model: type[Parameters]) -> str:
+    lines = ["| name | default | what, and its range |", "|---|---|---|"]
+    for name, field in model.model_fields.items():
+        default = "required" if field.is_required() else f"`{json.dumps(field.default)}`"
+        lines.append(f"| `{name}` | {default} | {field.title}. {(field.description or '').replace('|', '&#124;')} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
