@@ -119,7 +119,7 @@ def merge(
     """One rating a (user, item) pair by the policy; the scale of the result, and how many rows were merged away."""
     pairs = table.users.codes.astype(np.int64) * len(table.items.names) + table.items.codes
     ordered = np.sort(pairs)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]  # Once or more for each such pair.
     del ordered
     if not len(repeated) or (options.duplicates == "error" and options.leave_to_contract):
         return table, scale, 0
