@@ -31,6 +31,8 @@ train = typer.Typer(help="Train a model: ingest, validate, search, fit, evaluate
 app.add_typer(train, name="train")
 
 out, err = Console(), Console(stderr=True)
+if not out.is_terminal:
+    out = Console(width=200)  # tables in files and pipes are not cut
 
 DataOption = Annotated[str | None, typer.Option("--data", help="A file or folder, or the name of a public set.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of parameters.")]
@@ -116,6 +118,22 @@ def demo(as_json: JsonOption = False) -> None:
     settings = Settings()
     table = simulate_ratings(settings.data / "demo", n_users=2_000, n_items=1_000, n_ratings=120_000, seed=1)
     _run_ratings(RatingsParameters(data=str(table), cold_start=True, cold_start_repeats=1), as_json)
+
+
+@app.command()
+def simulate(
+    folder: Annotated[Path, typer.Argument(help="Where to write ratings.parquet (or .csv) and the truth.")],
+    users: Annotated[int, typer.Option(help="How many people, 2 or more.")] = 2_000,
+    items: Annotated[int, typer.Option(help="How many things, 2 or more.")] = 1_000,
+    ratings: Annotated[int, typer.Option(help="How many ratings.")] = 120_000,
+    seed: Annotated[int, typer.Option(help="Same seed, same table.")] = 0,
+    csv: Annotated[bool, typer.Option("--csv", help="Write CSV instead of Parquet.")] = False,
+) -> None:
+    """Simulate a realistic ratings table; the truth is kept beside it."""
+    from predilect.tasks.simulate import simulate_ratings
+
+    kind = "csv" if csv else "parquet"
+    print(simulate_ratings(folder, n_users=users, n_items=items, n_ratings=ratings, seed=seed, file_format=kind))
 
 
 @app.command("runs")
