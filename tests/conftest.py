@@ -1,9 +1,15 @@
 """Fixtures shared by all tests."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +19,17 @@ def data_dir() -> Path:
     if not folder:
         pytest.skip("real data: set PREDILECT_DATA_DIR to the folder that holds it")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")  # no longer: while it is open, asyncio runs in this thread
+def browser() -> "Iterator[Browser]":
+    """A headless Chromium; tests that need it skip when none is installed."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("browser: no Chromium found; install one, such as by `apt-get install chromium`")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
