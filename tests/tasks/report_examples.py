@@ -241,3 +241,11 @@ def _replaced(value: Any, text: str) -> Any:
     if isinstance(value, list):
         return [_replaced(part, text) for part in value]
     return text if isinstance(value, str) else value
+
+
+ALL = {"full": full, "greedy": greedy, "bare": bare, "hostile": hostile}
+
+
+def said(x: float, decimals: int = 3) -> str:
+    """A number as pages write it, by an independent road."""
+    return f"{x:.{decimals}f}".replace("-", "\u2212")

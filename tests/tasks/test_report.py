@@ -1,13 +1,11 @@
 """The report page: it shows the results' values, leaves out what is null, and nothing from the data becomes markup."""
 
 import errno
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import report_examples as examples
-from rich.console import Console
+from report_examples import said
 
 from predilect.models.errors import DataError, ParameterError
 from predilect.tasks import plots
-from predilect.tasks.report import markdown_summary, render, safe_link, terminal_summary, write_report
-from predilect.tasks.summaries import contract_line, notices, sentences
+from predilect.tasks.report import render, safe_link, write_report
+from predilect.tasks.summaries import notices
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-EXAMPLES = {"full": examples.full, "greedy": examples.greedy, "bare": examples.bare, "hostile": examples.hostile}
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
@@ -66,32 +63,7 @@ def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return {name: render(make()) for name, make in EXAMPLES.items()}
-
-
-def said(x: float, decimals: int = 3) -> str:
-    """A number as the page writes it, by an independent road."""
-    return f"{x:.{decimals}f}".replace("-", "\u2212")
-
-
-def test_the_two_sentences() -> None:
-    assert sentences(examples.full()) == [
-        "Predilect learned how 1,043 users rate 1,911 items from 83,850 of the 104,812 ratings in film-club "
-        "(1 to 5, 20 September 1997 to 22 April 1998).",
-        "On the 20,962 ratings it did not see, its guesses, rounded to a legal rating, miss by 0.669 "
-        "[0.661, 0.677] on average, clearly less than the “bias only” baseline (0.703); "
-        "its 90\u00a0% intervals hold 89.6\u00a0% of them.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [(-0.04, -0.03, "clearly less than"), (-0.01, 0.02, "not clearly unlike"), (0.01, 0.02, "clearly more than")],
-)
-def test_the_comparison_is_no_bolder_than_its_interval(low: float, high: float, words: str) -> None:
-    results = examples.full()
-    results["differences"]["bias only"]["mae_rounded"] = {"value": (low + high) / 2, "low": low, "high": high}
-    assert f", {words} the “bias only” baseline (0.703);" in sentences(results)[1]
+    return {name: render(make()) for name, make in examples.ALL.items()}
 
 
 def test_metrics_and_differences_are_shown_with_their_intervals(pages: dict[str, str]) -> None:
@@ -245,7 +217,6 @@ def test_rows_set_aside_are_told_with_their_reasons() -> None:
     text = Page(render(results)).text
     assert "✗ Broken; rows set aside." in text
     assert "1,234 rows: rating finite (1,234)" in text
-    assert contract_line(None) == "No contract was checked."
 
 
 def test_text_from_the_data_is_text(pages: dict[str, str]) -> None:
@@ -417,51 +388,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_family_without_a_page_is_refused(run: dict[str, str] | None) -> None:
     with pytest.raises(ParameterError, match="is one of ratings"):
         render({"run": run})
-
-
-def test_markdown_says_the_same() -> None:
-    text = markdown_summary(examples.full()).replace("\u00a0", " ")
-    assert text.startswith("# film-club-nightly\n")
-    assert "| metric | model | bias only | model \u2212 bias only | global mean | model \u2212 global mean |" in text
-    row = (
-        f"| RMSE | 0.905 [0.895, 0.914] | 0.942 [0.932, 0.952] | {said(-0.0374)} [{said(-0.0407)}, {said(-0.0341)}] ✓ |"
-    )
-    assert row in text
-    assert "**Command**: predilect train ratings --data film-club" in text
-    table = [line for line in text.splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {7}
-
-
-def test_markdown_from_the_data_is_text() -> None:
-    text = markdown_summary(examples.hostile())
-    assert "<" not in text
-    assert re.search(r"(?<!\\)\[b", text) is None
-    assert re.search(r"(?<!\\)`", text) is None
-    assert len(re.findall(r"^#", text, re.MULTILINE)) == 1
-    table = [line for line in text.splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {5}
-    assert markdown_summary(examples.bare()).endswith(
-        "**Contract**: No contract was checked.  \n**Fit**: not recorded.\n"
-    )
-
-
-@pytest.mark.parametrize("make", EXAMPLES.values(), ids=EXAMPLES)
-def test_terminal_summary_fits_80_columns(make: Callable[[], dict[str, Any]]) -> None:
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(terminal_summary(make()))
-    assert max(len(line) for line in console.export_text().splitlines()) <= 80
-
-
-def test_terminal_summary_says_the_same() -> None:
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(terminal_summary(examples.full()))
-    text = console.export_text()
-    assert re.search(
-        rf"RMSE\s+0\.905 \[0\.895, 0\.914\]\s+{said(-0.0374)} \[{said(-0.0407)}, {said(-0.0341)}\] ✓", text
-    )
-    assert "! The rating scale 1 to 5 was inferred" in text
-    console.print(terminal_summary(examples.hostile()))
-    assert "[bold]c[/bold]" in console.export_text()
 
 
 @pytest.mark.e2e
