@@ -4,12 +4,15 @@ Their terms forbid or limit redistribution, so they are never part of this proje
 """
 
 import hashlib
+import http.client
 import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from predilect.models.errors import DataError
 from predilect.tasks import progress
@@ -115,12 +118,11 @@ def fetch(one: PublicSet, data_dir: Path) -> Path:
             f"{name} is not in {data_dir} and {one.url} cannot be reached ({error.reason}); download it on a machine "
             f"with a network and {by_hand}."
         ) from error
-    except TimeoutError as error:
-        raise DataError(f"{one.url} stopped answering; try again, or download it elsewhere and {by_hand}.") from error
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
     return target
 
 
@@ -130,9 +132,17 @@ def _download(url: str, checksum: str | None, write: Callable[[bytes], object], 
     total = hashlib.new(kind, usedforsecurity=False)
     with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
         size, done = int(answer.headers.get("Content-Length") or 0), 0
-        while piece := answer.read(_PIECE):
+        while piece := _read(answer, url):
             total.update(piece)
             write(piece)
             done += len(piece)
             progress.report("ingest", 0.1 * done / size if size else 0.0, f"{name}: {done / 1e6:,.0f} MB downloaded")
     return f"{kind}:{total.hexdigest()}"
+
+
+def _read(answer: IO[bytes], url: str) -> bytes:
+    """The next piece; a broken connection is told apart from a disk that refuses."""
+    try:
+        return answer.read(_PIECE)
+    except (OSError, http.client.HTTPException) as error:
+        raise urllib.error.URLError(f"{type(error).__name__} while reading {url}") from error

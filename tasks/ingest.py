@@ -25,6 +25,8 @@ from predilect.tasks.readers.base import Chunk, Reading, gather
 from predilect.tasks.readers.source import Source, base_name
 from predilect.tasks.settings import Settings
 
+__all__ = ["IngestOptions", "IngestSummary", "ingest", "ingest_ratings", "locate"]
+
 TABLE, MANIFEST = "ratings.parquet", "manifest.json"
 VERSION = 1
 """Raised when the same source and options give other content: older folders are then not reused."""
@@ -154,12 +156,10 @@ def _collect(reading: Reading, label: str) -> Chunk:
 
     whole = gather(counted())
     if not n_rows:
-        left = (
-            f"{reading.left_out:,} rows were left out ({reading.left_out_reason})"
-            if reading.left_out
-            else "it is empty"
+        why = (
+            f"all {reading.left_out:,} rows are left out ({reading.left_out_reason})" if reading.left_out else "no rows"
         )
-        raise DataError(f"{label} holds no ratings: {left}; give a file with one rating a line.")
+        raise DataError(f"{label} holds no ratings ({why}); give a file with one rating a line.")
     return whole
 
 

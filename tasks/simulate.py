@@ -67,14 +67,14 @@ def simulate_ratings(
 def read_truth(folder: Path) -> Truth:
     """The truth behind the ratings in `folder`."""
     with np.load(folder / TRUTH, allow_pickle=False) as stored:
-        scalars = ("mean", "noise_sd")
-        return Truth(**{key: float(stored[key]) if key in scalars else stored[key] for key in stored})
+        values: dict[str, Any] = {key: stored[key] for key in stored}
+    return Truth(**values | {key: float(values[key]) for key in ("mean", "noise_sd")})
 
 
 def _is_there(folder: Path, facts: dict[str, Any]) -> bool:
     try:
         found = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        return found == facts | {"bytes": (folder / facts["file"]).stat().st_size}
+        return bool(found == facts | {"bytes": (folder / facts["file"]).stat().st_size})
     except (OSError, ValueError):
         return False
 

@@ -53,9 +53,10 @@ def choose(source: Source, name: str = AUTO, *, by_columns: bool = False) -> tup
             )
     for reader in readers:
         member = source.find(*reader.names)
-        if member is None and (len(source.members) == 1 or (reader is parquet.READER and _all_parquet(source))):
+        parts = reader is parquet.READER and _all_parquet(source)
+        if member is None and (parts or (source.kind != "folder" and len(source.members) == 1)):
             member = source.members[0]
-        if member is None or (source.kind == "folder" and base_name(member).lower().endswith(".zip")):
+        if member is None:
             continue
         if name != AUTO or reader.looks(base_name(member), source.head(member)):
             return source, member, reader

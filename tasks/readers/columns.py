@@ -33,13 +33,13 @@ def find_columns(names: Sequence[str] | None, n_fields: int, columns: Mapping[st
         elif wanted.isdecimal() and 1 <= int(wanted) <= n_fields:
             use[name] = int(wanted) - 1
         else:
-            raise _missing(f"no column {wanted!r} for the {name}", names, n_fields, label)
+            raise _missing(name, f"no column {wanted!r}", names, n_fields, label)
     for name in (*REQUIRED, *OPTIONAL):
         guess = _guess(name, names, n_fields)
         if name not in columns and guess is not None and guess not in use.values():
             use[name] = guess
         if name in REQUIRED and name not in use:
-            raise _missing(f"no column called like the {name}", names, n_fields, label)
+            raise _missing(name, "no column with a usual name", names, n_fields, label)
     if len(set(use.values())) < len(use):
         raise ParameterError(f"columns maps two names to one column of {label}: {dict(columns)}; map each to its own.")
     return use
@@ -53,11 +53,11 @@ def _guess(name: str, names: Sequence[str] | None, n_fields: int) -> int | None:
     return next((plain.index(common) for common in COMMON_NAMES[name].split() if common in plain), None)
 
 
-def _missing(problem: str, names: Sequence[str] | None, n_fields: int, label: str) -> DataError:
+def _missing(name: str, problem: str, names: Sequence[str] | None, n_fields: int, label: str) -> DataError:
     if names is None:
         return DataError(
-            f"{label} has no header and {n_fields} columns, and {problem}; "
-            "call columns by number, such as columns=user:1,item:2,rating:3."
+            f"{label} has {n_fields} columns and no header to tell which is the {name}; call them by number, such as "
+            "columns=user:1,item:2,rating:3."
         )
     found = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-    return DataError(f"{label}: {problem} among {found}; name it, such as columns=rating:{names[-1]}.")
+    return DataError(f"{label} has {problem} for the {name} among {found}; name it with columns={name}:COLUMN.")

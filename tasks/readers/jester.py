@@ -1,6 +1,7 @@
 """Jester: a wide headerless CSV, one user a line; first the number of jokes rated, then a rating a joke, 99 = none.
 
-Users are called by their line and jokes by their column, both counted from 1: the file has no ids of its own.
+Users are called by their line and jokes by their column, both counted from 1: the file has no ids of its own. Of the
+three published parts, those that lie together are read together, and lines are counted on from part to part.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from predilect.tasks.readers.text import count_lines, filled_lines, is_number, s
 
 MISSING = 99.0
 SCALE = Scale(-10, 10, None)
+_PARTS = tuple(f"jester-data-{k}.csv" for k in (1, 2, 3))
 
 
 def _fields(head: bytes) -> list[str]:
@@ -37,15 +39,21 @@ def _read(source: Source, member: str, columns: Mapping[str, str]) -> Reading:
     return Reading(_chunks(source, member), {"user": "line", "item": "column", "rating": "field"}, SCALE)
 
 
+def _members(source: Source, member: str) -> tuple[str, ...]:
+    parts = [found for part in _PARTS if (found := source.find(part))]
+    return tuple(parts) if member in parts else (member,)
+
+
 def _chunks(source: Source, member: str) -> Iterator[Chunk]:
-    label, n_fields, first_line = source.label(member), len(_fields(source.head(member))), 1
-    if n_fields < 2:
-        raise DataError(f"{label}, line 1: no commas; Jester has a line a user: the count, then a rating a joke.")
-    for block in source.blocks(member):
-        lines = filled_lines(block, first_line)
-        first_line += count_lines(block)
-        if len(lines):
-            yield _long(_wide(block, n_fields, label, lines), label, lines)
+    before = 0  # Lines of the parts that are done.
+    for part in _members(source, member):
+        label, n_fields, first_line = source.label(part), len(_fields(source.head(part))), 1
+        for block in source.blocks(part):
+            lines = filled_lines(block, first_line)
+            first_line += count_lines(block)
+            if len(lines):
+                yield _long(_wide(block, n_fields, label, lines), label, lines, before)
+        before += first_line - 1
 
 
 def _wide(block: bytes, n_fields: int, label: str, lines: np.ndarray) -> np.ndarray:
@@ -74,7 +82,7 @@ def _wide(block: bytes, n_fields: int, label: str, lines: np.ndarray) -> np.ndar
         raise DataError(f"{label}, lines {lines[0]} to {lines[-1]}: {error}; mend the file.") from error
 
 
-def _long(wide: np.ndarray, label: str, lines: np.ndarray) -> Chunk:
+def _long(wide: np.ndarray, label: str, lines: np.ndarray, before: int) -> Chunk:
     counts, values = wide[:, 0], wide[:, 1:]
     rated = values != MISSING
     bad = np.argwhere(rated & ~(np.abs(values) <= SCALE.high))
@@ -93,21 +101,15 @@ def _long(wide: np.ndarray, label: str, lines: np.ndarray) -> Chunk:
         )
     row, joke = np.nonzero(rated)
     users, jokes = lines[row].astype(np.int64), joke.astype(np.int64) + 1
-    table = pa.table({"user": users, "item": jokes, "rating": values[rated]})
+    table = pa.table({"user": users + before, "item": jokes, "rating": values[rated]})
     return Chunk(table, lambda k: f"line {users[k]}, column {jokes[k] + 1}")
 
 
 READER = Reader(
     "jester",
     "Jester jokes (wide CSV)",
-    (
-        "jester-data-1.csv",
-        "jester-data-2.csv",
-        "jester-data-3.csv",
-        "jester-data-1.xls",
-        "jester-data-2.xls",
-        "jester-data-3.xls",
-    ),
+    _PARTS,
     _looks,
     _read,
+    members=_members,
 )

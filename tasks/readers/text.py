@@ -78,7 +78,7 @@ def read_delimited(source: Source, member: str, layout: Layout) -> Iterator[Chun
 
 def count_lines(block: bytes) -> int:
     """How many lines a block of whole lines has; the last may lack its line end."""
-    return block.count(b"\n") + (not block.endswith(b"\n"))
+    return block.count(b"\n") + (block[-1:] not in (b"", b"\n"))
 
 
 def filled_lines(block: bytes, first_line: int) -> NDArray[np.int64]:
@@ -160,12 +160,15 @@ def time_kind(sample: list[str]) -> TimeKind | None:
 
 
 def split(line: str, delimiter: str, quoted: bool = True, escape: str | None = None) -> list[str]:
-    """The fields of one line."""
+    """The fields of one line; the line itself when it cannot be split."""
     if delimiter == "::":
         line, delimiter = line.replace("::", SEPARATOR), SEPARATOR
     if not quoted:
         return line.split(delimiter)
-    return next(csv.reader([line], delimiter=delimiter, escapechar=escape), [])
+    try:
+        return next(csv.reader([line], delimiter=delimiter, escapechar=escape), [])
+    except csv.Error:  # A carriage return inside, or a field of more than 128 kB.
+        return [line]
 
 
 def is_number(text: str) -> bool:
@@ -185,11 +188,9 @@ def _fault(block: bytes, layout: Layout, label: str, lines: range | NDArray[np.i
 def _line_fault(row: bytes, layout: Layout) -> str | None:
     try:
         text = row.decode()
-        fields = split(text, layout.character, layout.quoted, layout.escape)
     except UnicodeDecodeError as error:
         return f"byte 0x{row[error.start]:02x} is not UTF-8; save the file as UTF-8"
-    except csv.Error as error:
-        return f"the line cannot be split into fields ({error}); mend the line"
+    fields = split(text, layout.character, layout.quoted, layout.escape)
     shown = text.replace(SEPARATOR, "::") if layout.delimiter == "::" else text
     shown = shown if len(shown) <= 60 else shown[:57] + "…"
     if layout.quoted and text.count('"') % 2 and not layout.escape:

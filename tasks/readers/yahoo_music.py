@@ -17,7 +17,7 @@ from predilect.tasks.readers.base import Chunk, Reader, Reading
 from predilect.tasks.readers.source import Source
 from predilect.tasks.readers.text import Layout, count_lines, parse
 
-_BLOCK = re.compile(rb"[^\n|\t]+\|\d+\r?\n([^\n|\t]+)(\t[^\n|\t]+)+\r?(\n|$)")
+_BLOCK = re.compile(rb"[^\s|]+\|\d+\s*\n([^\s|]+(\t[^\n\r|\t]+)+)")
 
 
 @dataclass
@@ -37,7 +37,7 @@ def _read(source: Source, member: str, columns: Mapping[str, str]) -> Reading:
             f"{label}, line 1: no block of a line user|count and lines item<TAB>rating; check that this is a "
             "Yahoo! Music training file."
         )
-    n_fields = found[0].splitlines()[1].count(b"\t") + 1
+    n_fields = found[1].count(b"\t") + 1
     layout = Layout("\t", n_fields, {"item": 0, "rating": 1}, quoted=False)
     reading = Reading(_chunks(source, member, layout), {"user": "block", "item": "field 1", "rating": "field 2"})
     if n_fields > 2:
