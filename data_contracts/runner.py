@@ -1,5 +1,6 @@
 """Runs a contract with Great Expectations: nothing of its own is kept on disk, no progress bars, no network."""
 
+import gc
 import itertools
 import logging
 import os
@@ -15,7 +16,7 @@ from predilect.data_contracts.data_docs import write_data_docs
 from predilect.data_contracts.rules import ContractError, Rule, fill, sample, types_of
 
 TYPES, EXISTS = "types", "expect_column_to_exist"
-_one_at_a_time = threading.Lock()  # a GX context is global to the process
+_one_at_a_time = threading.Lock()  # the context of Great Expectations is global to the process
 
 
 @dataclass(frozen=True)
@@ -55,46 +56,65 @@ def run(
     Docs page, `index.html`.
     Raises ContractError when a rule cannot be run.
     """
-    rules = fill(contract, parameters, schema.names)
+    with _one_at_a_time:
+        rules = fill(contract, parameters, schema.names)
+        results, pages = _ask(rules, str(contract["name"]), schema, tables)
+        ordered = [results[rule.name] for rule in rules if rule.name in results]
+        if docs is not None:
+            write_data_docs(docs, str(contract["name"]), [asdict(result) for result in ordered], pages)
+        # The global context holds the tables until another takes its place, and then they are in reference cycles.
+        del pages
+        _new_context()
+        gc.collect()
+    return ordered
+
+
+def _ask(
+    rules: Sequence[Rule], main: str, schema: pa.Schema, tables: Iterable[tuple[str, pa.Table]]
+) -> tuple[dict[str, RuleResult], list[tuple[str, Any]]]:
+    """The results by rule, and what Great Expectations found in each table. main: the table whose rows are numbered."""
+    context = _new_context()
+    context.variables.progress_bars = {"globally": False}
+    source = context.data_sources.add_pandas("tables")
     results: dict[str, RuleResult] = {}
     pages: list[tuple[str, Any]] = []
     for name, table in itertools.chain([(TYPES, types_of(schema))], tables):
         asked = [rule for rule in rules if rule.table == name]
         if name == TYPES:  # the type of a missing column cannot be asked for
             asked = [rule for rule in asked if rule.expectation == EXISTS or rule.kwargs["column"] in schema.names]
-        page = _validate(name, table, asked)
+        page = _validate(source, name, table, asked)
         pages.append((name, page))
         found = {result.expectation_config.meta["rule"]: result for result in page.results}
-        numbered = name == contract["name"]
-        results |= {rule.name: _result(rule, table, found[rule.name], numbered=numbered) for rule in asked}
+        results |= {rule.name: _result(rule, table, found[rule.name], numbered=name == main) for rule in asked}
         if name == TYPES and not all(result.success for result in results.values()):
-            break
-    else:
-        if unasked := [rule.name for rule in rules if rule.name not in results]:
-            raise ContractError(f"no table was given for these rules of the contract: {', '.join(unasked)}")
-    ordered = [results[rule.name] for rule in rules if rule.name in results]
-    if docs is not None:
-        write_data_docs(docs, str(contract["name"]), [asdict(result) for result in ordered], pages)
-    return ordered
+            return results, pages
+    if unasked := [rule.name for rule in rules if rule.name not in results]:
+        raise ContractError(f"no table was given for these rules of the contract: {', '.join(unasked)}")
+    return results, pages
 
 
-def _validate(name: str, table: pa.Table, rules: Sequence[Rule]) -> Any:
-    """The validation result of Great Expectations for one table."""
+def _new_context() -> Any:
+    """A context of Great Expectations that lives in memory and takes the place of the one before."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx
+
+    logging.getLogger("great_expectations").setLevel(logging.CRITICAL)  # errors are raised here
+    return gx.get_context(mode="ephemeral")
+
+
+def _validate(source: Any, name: str, table: pa.Table, rules: Sequence[Rule]) -> Any:
+    """The validation result of Great Expectations for one table."""
     import great_expectations as gx
     import pandas as pd
 
-    logging.getLogger("great_expectations").setLevel(logging.CRITICAL)  # errors are raised here
     # Nullable integers: 64-bit ids must not turn into floats because one of them is missing.
     frame = table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-    with _one_at_a_time:
-        context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = {"globally": False}
-        suite = gx.ExpectationSuite(name=name, expectations=[_expectation(rule) for rule in rules])
-        asset = context.data_sources.add_pandas("tables").add_dataframe_asset(name)
-        batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
-        # Samples come from `broken_rows`, with their row numbers; GX would put them into its page unescaped.
-        return batch.validate(suite, result_format={"result_format": "SUMMARY", "partial_unexpected_count": 0})
+    suite = gx.ExpectationSuite(name=name, expectations=[_expectation(rule) for rule in rules])
+    batch = (
+        source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
+    )
+    # Samples come from `broken_rows`, with their row numbers; GX would put them into its page unescaped.
+    return batch.validate(suite, result_format={"result_format": "SUMMARY", "partial_unexpected_count": 0})
 
 
 def _expectation(rule: Rule) -> Any:
