@@ -1,6 +1,23 @@
 """Compile every kernel of the family ahead of the work."""
 
+import time
+
+import numpy as np
+
+from predilect.models.ids import IdMap
+from predilect.models.ratings.config import VBConfig
+from predilect.models.ratings.model import RatingsModel
+from predilect.models.ratings.scale import RatingScale
+
 
 def warm_up() -> float:
     """Compile all kernels, or load them from the disk cache; the seconds it took."""
-    return 0.0
+    started = time.perf_counter()
+    scale, config = RatingScale(0, 1), VBConfig(n_user_latents=1, n_item_latents=0, max_sweeps=1, restarts=1)
+    # One fit for each way of storing ratings: up to 256 levels, up to 65,536, more.
+    for n in (2, 2**8 + 1, 2**16 + 1):
+        codes, ids = np.zeros(n, np.int32), IdMap([1])
+        ratings = np.linspace(0, 1, n, dtype=np.float32)
+        model = RatingsModel.fit(codes, codes, ratings, scale, config, user_ids=ids, item_ids=ids, seed=0, n_threads=1)
+    model.recommend(1, 1)
+    return time.perf_counter() - started

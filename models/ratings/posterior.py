@@ -1,0 +1,106 @@
+"""One side's posterior: every user's, or every item's, factors and offset."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from predilect.models.ratings.kernels import width
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The prior of one side, the same for all its rows: independent Gaussians, the offset's last."""
+
+    precisions: NDArray[np.float64]
+    """(K+1,): α_1 … α_K and κ."""
+    means: NDArray[np.float64]
+    """(K+1,): zeros in the paper, and μ."""
+
+
+@dataclass
+class Side:
+    """The posterior of all rows of one side, in the kernels' table, and their prior.
+
+    The table has a row more than there are users (or items): the last stands for whoever is unknown and holds the
+    prior, as do the rows without ratings.
+    """
+
+    table: NDArray[Any]
+    """(n_rows + 1, 2W): see `kernels`."""
+    prior: Prior
+
+    @classmethod
+    def at_prior(cls, n_rows: int, prior: Prior, dtype: DTypeLike = np.float32) -> "Side":
+        """Every row as if it had no ratings."""
+        n_factors = len(prior.means) - 1
+        side = cls(np.zeros((n_rows + 1, 2 * width(n_factors)), dtype), prior)
+        side.table[:, n_factors] = 1
+        side.reset(np.arange(n_rows))
+        return side
+
+    def reset(self, rows: NDArray[np.integer[Any]]) -> None:
+        """Set `rows`, and the row of the unknown, to the prior."""
+        own = np.append(np.arange(self.n_factors), self.n_factors + 1)
+        rows = np.append(rows, -1)
+        self.table[np.ix_(rows, own)] = self.prior.means
+        self.table[np.ix_(rows, own + self._half)] = 1 / self.prior.precisions
+
+    def to_arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Arrays for `artifact.save`, without the table's padding."""
+        return {
+            f"{name}_prior_precisions": self.prior.precisions,
+            f"{name}_prior_means": self.prior.means,
+            f"{name}_means": self.means,
+            f"{name}_variances": self.variances,
+            f"{name}_offsets": self.offsets,
+            f"{name}_offset_variances": self.offset_variances,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], name: str) -> "Side":
+        """The inverse of `to_arrays`."""
+        prior = Prior(arrays[f"{name}_prior_precisions"], arrays[f"{name}_prior_means"])
+        side = cls.at_prior(len(arrays[f"{name}_means"]), prior, arrays[f"{name}_means"].dtype)
+        side.means[:] = arrays[f"{name}_means"]
+        side.variances[:] = arrays[f"{name}_variances"]
+        side.offsets[:] = arrays[f"{name}_offsets"]
+        side.offset_variances[:] = arrays[f"{name}_offset_variances"]
+        return side
+
+    @property
+    def n_rows(self) -> int:
+        """Known users or items."""
+        return len(self.table) - 1
+
+    @property
+    def n_factors(self) -> int:
+        """K."""
+        return len(self.prior.means) - 1
+
+    @property
+    def means(self) -> NDArray[Any]:
+        """(n_rows, K) view: ⟨A⟩."""
+        return self.table[:-1, : self.n_factors]
+
+    @property
+    def variances(self) -> NDArray[Any]:
+        """(n_rows, K) view: Var A."""
+        return self.table[:-1, self._half : self._half + self.n_factors]
+
+    @property
+    def offsets(self) -> NDArray[Any]:
+        """(n_rows,) view: ⟨φ⟩."""
+        return self.table[:-1, self.n_factors + 1]
+
+    @property
+    def offset_variances(self) -> NDArray[Any]:
+        """(n_rows,) view: Var φ."""
+        return self.table[:-1, self._half + self.n_factors + 1]
+
+    @property
+    def _half(self) -> int:
+        half: int = self.table.shape[1] // 2
+        return half
