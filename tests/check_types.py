@@ -24,11 +24,11 @@ def main() -> int:
     mypy = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, check=False)
     print(mypy.stdout + mypy.stderr, end="")
     checked, expected = checked_files(mypy.stdout), expected_files()
-    if mypy.returncode:
-        return mypy.returncode
     if checked != expected:
         print(f"types: mypy checked {checked} files, but there are {expected}; look at [tool.mypy] and the links.")
         return 1
+    if mypy.returncode:
+        return mypy.returncode
     print(f"types: all {expected} files checked.")
     return 0
 
