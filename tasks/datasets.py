@@ -103,6 +103,7 @@ def fetch(one: PublicSet, data_dir: Path) -> Path:
             f"{name} is not in {data_dir} and cannot be downloaded without asking at {one.page}; {by_hand}."
         )
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    was_there = data_dir.exists()
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         with draft.open("wb") as stream:
@@ -123,6 +124,9 @@ def fetch(one: PublicSet, data_dir: Path) -> Path:
     finally:
         with suppress(OSError):
             draft.unlink()
+        if not was_there:
+            with suppress(OSError):  # It stays when the archive is in it.
+                data_dir.rmdir()
     return target
 
 

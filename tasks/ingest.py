@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
@@ -82,7 +83,9 @@ def ingest_ratings(
         "warnings": reading.warnings,
     }
     progress.report("ingest", 0.8, "writing")
-    with new_folder(folder) as draft:
+    if folder.exists() and _earlier(folder) is None:
+        shutil.rmtree(folder, ignore_errors=True)  # A damaged one; a whole one is what another process just made.
+    with new_folder(folder, replace=False) as draft:
         table.write(draft / TABLE)
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
     return IngestSummary(folder, folder / TABLE, manifest, False)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,18 +21,20 @@ _ADVICE = {
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path, *, replace: bool) -> Iterator[Path]:
     """A draft folder beside `folder`, renamed to it when the block ends well and removed when it does not.
 
-    What was in `folder` before is replaced. An OSError inside the block becomes a DataError that names the folder.
+    replace: what is in `folder` by then goes; without it, it stays and the draft is dropped: another process was
+    first. An OSError inside the block becomes a DataError that names the folder.
     """
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
     try:
-        shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         yield draft
-        shutil.rmtree(folder, ignore_errors=True)
-        draft.rename(folder)
+        if replace:
+            shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            draft.rename(folder)
     except OSError as error:
         raise cannot_write(folder, error) from error
     finally:

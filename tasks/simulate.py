@@ -55,7 +55,7 @@ def simulate_ratings(
     truth_bytes = 4 * (n_users + n_items) * (config.n_latents + 2)
     need_space(folder, 1.1 * (_BYTES_A_ROW[file_format] * n_ratings + truth_bytes))
     truth = draw_truth(config, seed)
-    with new_folder(folder) as draft:
+    with new_folder(folder, replace=True) as draft:
         _write_table(draft / name, config, truth, seed)
         arrays = {key: value for key, value in vars(truth).items() if isinstance(value, np.ndarray)}
         np.savez(draft / TRUTH, allow_pickle=False, mean=truth.mean, noise_sd=truth.noise_sd, **arrays)

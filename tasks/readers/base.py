@@ -89,7 +89,7 @@ class Reader:
 
 def check_ratings(table: pa.Table, label: str, where: Where) -> None:
     """Raise DataError at the first rating that is missing, not finite or too large, and at the first empty id."""
-    for name in {"user", "item"}.intersection(table.column_names):
+    for name in [name for name in ("user", "item") if name in table.column_names]:
         bad = None if pa.types.is_integer(table[name].type) else first_true(pc.equal(_strings(table[name]), ""))
         if bad is not None:
             raise DataError(f"{label}, {where(bad)}: the {name} id is empty; fill it in or remove the row.")

@@ -23,6 +23,9 @@ from predilect.data_contracts.schemas import check_schema
 from predilect.models.errors import DataError, ParameterError
 from predilect.tasks import canonical
 from predilect.tasks.ingest import IngestOptions, IngestSummary, ingest_ratings
+from predilect.tasks.ingest import ingest as ingest_parameters
+from predilect.tasks.output import new_folder
+from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.rating_scale import doubts, infer_step, on_scale
 from predilect.tasks.readers.base import Scale
 
@@ -147,6 +150,17 @@ def test_a_folder_is_named_after_a_file_called_ratings(tmp_path: Path, out: Path
     assert ingest(source(tmp_path / "films", *ROWS, name="ratings.csv"), out).manifest["name"] == "films"
 
 
+def test_two_processes_at_once_make_one_folder(tmp_path: Path) -> None:
+    """Whoever ends second finds the folder there and drops its own."""
+    folder = tmp_path / "out" / "same"
+    with new_folder(folder, replace=False) as slow:
+        (slow / "by").write_text("slow")
+        with new_folder(folder, replace=False) as quick:
+            (quick / "by").write_text("quick")
+    assert (folder / "by").read_text() == "quick"
+    assert list((tmp_path / "out").iterdir()) == [folder]
+
+
 # Repeated pairs
 
 
@@ -186,6 +200,24 @@ def test_what_is_left_to_the_contract(tmp_path: Path, out: Path) -> None:
     path = source(tmp_path, *ROWS, "1,b,9")
     summary = ingest(path, out, leave_to_contract=True, scale_low=1, scale_high=5)
     assert content(summary)[-1] == (1, "b", 9.0)
+
+
+def test_the_flow_s_parameters_reach_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREDILECT_HOME", str(tmp_path / "home"))
+    path = source(tmp_path, *ROWS, "1,b,9", header="who,what,stars")
+    parameters = RatingsParameters(
+        data=path,
+        columns={"user": "who", "item": "what"},
+        quarantine=True,
+        scale_low=1,
+        scale_high=5,
+        scale_step=0,
+    )
+    folder = ingest_parameters(parameters)
+    assert folder.parent == tmp_path / "home" / "state" / "data"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["rows"], manifest["scale"]["levels"]) == (5, None)
+    assert manifest["options"]["columns"] == {"user": "who", "item": "what", "rating": "stars"}
 
 
 @settings(max_examples=40, deadline=None)
