@@ -17,7 +17,8 @@ MAY_IMPORT = {
     "flows": {"flows", "tasks", "models", "data_contracts"},
 }
 NUMERICS = {"numpy", "scipy", "numba", "sklearn", "threadpoolctl"}
-HEAVY = ("prefect", "mlflow", "great_expectations", "matplotlib", "dask", "pandas")
+# Not pandas: scikit-learn imports it by itself.
+HEAVY = ("prefect", "mlflow", "great_expectations", "matplotlib", "dask")
 
 
 def imports(source: str) -> set[str]:
