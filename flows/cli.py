@@ -47,12 +47,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 def main() -> None:
     """Run the command line; mistakes of the user end in one sentence, not in a traceback."""
-    settings = Settings()
-    prepare_environment(settings)
     # The command line shows progress and errors itself; a user's own level wins.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
+        prepare_environment(Settings())
         app()
     except PredilectError as error:
         err.print(f"[bold red]Error:[/] {_plain(error)}", soft_wrap=True, highlight=False)
@@ -111,9 +110,8 @@ def train_ratings(
 @app.command()
 def demo(as_json: JsonOption = False) -> None:
     """Simulate a realistic ratings table, train on it, and say where everything is."""
-    from predilect.tasks.simulate import simulate_ratings
-
     from predilect.tasks.parameters import RatingsParameters
+    from predilect.tasks.simulate import simulate_ratings
 
     settings = Settings()
     table = simulate_ratings(settings.data / "demo", n_users=2_000, n_items=1_000, n_ratings=120_000, seed=1)

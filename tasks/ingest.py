@@ -19,14 +19,10 @@ from predilect.tasks.canonical import CanonicalRatings, Coded
 from predilect.tasks.datasets import fetch, find, public_set
 from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.output import new_folder
-from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.rating_scale import doubts
 from predilect.tasks.readers import AUTO, choose
 from predilect.tasks.readers.base import Chunk, Reading, gather
 from predilect.tasks.readers.source import Source, base_name
-from predilect.tasks.settings import Settings
-
-__all__ = ["IngestOptions", "IngestSummary", "ingest", "ingest_ratings", "locate"]
 
 TABLE, MANIFEST = "ratings.parquet", "manifest.json"
 VERSION = 1
@@ -164,19 +160,3 @@ def _collect(reading: Reading, label: str) -> Chunk:
         )
         raise DataError(f"{label} holds no ratings ({why}); give a file with one rating a line.")
     return whole
-
-
-def ingest(parameters: RatingsParameters) -> Path:
-    """Ingest what a training flow's parameters name, into the state folder; returns the canonical folder."""
-    settings = Settings()
-    options = IngestOptions(
-        reader=parameters.reader,
-        columns=parameters.columns,
-        duplicates=parameters.duplicates.value,
-        scale_low=parameters.scale_low,
-        scale_high=parameters.scale_high,
-        scale_step=parameters.scale_step,
-        leave_to_contract=parameters.quarantine,
-    )
-    data_dir = Path(parameters.data_dir).expanduser() if parameters.data_dir else settings.data_dir
-    return ingest_ratings(parameters.data, data_dir, settings.data, options).folder

@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from predilect.models.errors import DataError
+
 # No telemetry, and no progress bars of libraries between our own output. A user's own setting wins.
 QUIET = {
     "DO_NOT_TRACK": "true",
@@ -15,6 +17,8 @@ QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "GX_ANALYTICS_ENABLED": "false",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    # A fresh database on a busy machine takes a while.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     # A tracking server that is away is reported after seconds, not minutes; results are kept and logged later.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
@@ -66,8 +70,18 @@ class Settings(BaseSettings):
 
 
 def prepare_environment(settings: Settings) -> None:
-    """Set what the libraries read from the environment; call before they are imported."""
+    """Set what the libraries read from the environment; call before they are imported.
+
+    Raises DataError when the state folder cannot be made.
+    """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_HOME", str(settings.state / "prefect"))
+    prefect_home = Path(os.environ["PREFECT_HOME"])
+    try:
+        prefect_home.mkdir(parents=True, exist_ok=True)  # Prefect does not make it
+    except OSError as error:
+        raise DataError(
+            f"{prefect_home} cannot be made ({error.strerror}); set PREDILECT_HOME to a folder that can be written."
+        ) from error
     os.environ.setdefault("MPLCONFIGDIR", str(settings.state / "matplotlib"))
