@@ -130,8 +130,10 @@ def simulate(
     """Simulate a realistic ratings table; the truth is kept beside it."""
     from predilect.tasks.simulate import simulate_ratings
 
-    kind = "csv" if csv else "parquet"
-    print(simulate_ratings(folder, n_users=users, n_items=items, n_ratings=ratings, seed=seed, file_format=kind))
+    simulated = simulate_ratings(
+        folder, n_users=users, n_items=items, n_ratings=ratings, seed=seed, file_format="csv" if csv else "parquet"
+    )
+    print(simulated)
 
 
 @app.command("runs")

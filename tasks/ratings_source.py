@@ -4,7 +4,8 @@ from pathlib import Path
 
 from predilect.models.errors import DataError, ParameterError
 from predilect.tasks.datasets import public_set
-from predilect.tasks.ingest import IngestOptions, ingest_ratings
+from predilect.tasks.ingest import ingest_ratings
+from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.readers import AUTO, READERS, reader_names
 from predilect.tasks.settings import Settings

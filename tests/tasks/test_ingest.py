@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from predilect.data_contracts.schemas import check_schema
 from predilect.models.errors import DataError, ParameterError
 from predilect.tasks import canonical
-from predilect.tasks.ingest import IngestOptions, IngestSummary, ingest_ratings
-from predilect.tasks.ingest import ingest as ingest_parameters
+from predilect.tasks.ingest import IngestSummary, ingest_ratings
+from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.output import new_folder
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.rating_scale import doubts, infer_step, on_scale
+from predilect.tasks.ratings_source import ingest_source as ingest_parameters
 from predilect.tasks.readers.base import Scale
 
 ROWS = ["1,a,3", "1,b,4", "2,a,5", "3,b,1"]
