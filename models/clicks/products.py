@@ -1,0 +1,176 @@
+"""Products with the factored design matrix: rows ← coefficients and coefficients ← rows, without building it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predilect.models.clicks.design import Codes, Design
+from predilect.models.compiled import Threads, kernel
+
+Array = NDArray[np.float64]
+
+_WORK_PER_CHUNK = 200_000
+_MAX_CHUNKS = 8
+
+
+@kernel
+def _forward(
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    row_ptr: Any,
+    clusters: Codes,
+    theta: Array,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """out[s, r] = x_r · theta[…, s] for the rows of lines start..stop; theta is (1 + n_clusters, n_features, sides)."""
+    two = theta.shape[2] == 2
+    for line in range(start, stop):
+        first, last = indptr[line], indptr[line + 1]
+        shared0, shared1 = 0.0, 0.0
+        if two:
+            for k in range(first, last):
+                shared0 += values[k] * theta[0, indices[k], 0]
+                shared1 += values[k] * theta[0, indices[k], 1]
+        else:
+            for k in range(first, last):
+                shared0 += values[k] * theta[0, indices[k], 0]
+        r, end = row_ptr[line], row_ptr[line + 1]
+        while r < end:
+            cluster = clusters[r]
+            own0, own1 = 0.0, 0.0
+            if cluster >= 0:
+                if two:
+                    for k in range(first, last):
+                        own0 += values[k] * theta[1 + cluster, indices[k], 0]
+                        own1 += values[k] * theta[1 + cluster, indices[k], 1]
+                else:
+                    for k in range(first, last):
+                        own0 += values[k] * theta[1 + cluster, indices[k], 0]
+            while r < end and clusters[r] == cluster:
+                out[0, r] = shared0 + own0
+                if two:
+                    out[1, r] = shared1 + own1
+                r += 1
+
+
+@kernel
+def _adjoint(
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    row_ptr: Any,
+    clusters: Codes,
+    weights: Array,
+    squared: bool,
+    out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """out += Σ_r weights[s, r]·x_r (or x_r², if `squared`) over the rows of lines start..stop."""
+    two = out.shape[2] == 2
+    for line in range(start, stop):
+        first, last = indptr[line], indptr[line + 1]
+        shared0, shared1 = 0.0, 0.0
+        r, end = row_ptr[line], row_ptr[line + 1]
+        while r < end:
+            cluster = clusters[r]
+            own0, own1 = 0.0, 0.0
+            while r < end and clusters[r] == cluster:
+                own0 += weights[0, r]
+                if two:
+                    own1 += weights[1, r]
+                r += 1
+            shared0 += own0
+            shared1 += own1
+            if cluster >= 0:
+                for k in range(first, last):
+                    value = float(values[k]) * values[k] if squared else float(values[k])
+                    out[1 + cluster, indices[k], 0] += value * own0
+                    if two:
+                        out[1 + cluster, indices[k], 1] += value * own1
+        if two:
+            for k in range(first, last):
+                value = float(values[k]) * values[k] if squared else float(values[k])
+                out[0, indices[k], 0] += value * shared0
+                out[0, indices[k], 1] += value * shared1
+        else:
+            for k in range(first, last):
+                value = float(values[k]) * values[k] if squared else float(values[k])
+                out[0, indices[k], 0] += value * shared0
+
+
+class FactoredProduct:
+    """Products with the feature columns of a design whose rows are sorted by (line, cluster)."""
+
+    def __init__(self, design: Design, pool: Threads) -> None:
+        self._matrix, self._clusters, self._pool = design.features, design.clusters, pool
+        self._shape = (1 + design.n_clusters, design.n_features)
+        self.n_rows, self.width = len(design), design.width
+        n_lines = design.features.shape[0]
+        self._row_ptr = np.searchsorted(design.lines, np.arange(n_lines + 1)).astype(np.int64)
+        # Chunks of lines of about equal work: each non-zero once for the shared copy, once for each run of a cluster.
+        change = np.ones(len(design), np.int64)
+        change[1:] = (np.diff(design.lines) != 0) | (np.diff(design.clusters) != 0)
+        runs = np.add.reduceat(np.append(change, 0), self._row_ptr[:-1]) if len(design) else np.zeros(n_lines)
+        runs[np.diff(self._row_ptr) == 0] = 0
+        work = np.cumsum(np.diff(self._matrix.indptr) * (1 + (runs if design.n_clusters else 0)) + 1)
+        n_chunks = int(np.clip(work[-1] // _WORK_PER_CHUNK, 1, _MAX_CHUNKS)) if n_lines else 1
+        inner = np.searchsorted(work, work[-1] * np.arange(1, n_chunks) / n_chunks) if n_lines else []
+        self._bounds = np.concatenate([[0], inner, [n_lines]]).astype(np.int64)
+
+    def forward(self, coefficients: Array) -> Array:
+        """(sides, width) → (sides, n_rows), for one or two sides."""
+        sides = len(coefficients)
+        out = np.zeros((sides, self.n_rows))
+        if not self.width:
+            return out
+        theta = np.ascontiguousarray(np.moveaxis(coefficients.reshape(sides, *self._shape), 0, 2))
+        inner: Any = _forward
+        matrix, bounds = self._matrix, self._bounds
+
+        def work(chunk: int) -> None:
+            inner(
+                matrix.indptr,
+                matrix.indices,
+                matrix.data,
+                self._row_ptr,
+                self._clusters,
+                theta,
+                out,
+                bounds[chunk],
+                bounds[chunk + 1],
+            )
+
+        self._pool.run(work, len(bounds) - 1)
+        return out
+
+    def adjoint(self, weights: Array, *, squared: bool = False) -> Array:
+        """(sides, n_rows) → (sides, width): Σ_r weights·x_r, or Σ_r weights·x_r² entry by entry."""
+        sides = len(weights)
+        if not self.width:
+            return np.zeros((sides, 0))
+        matrix, bounds = self._matrix, self._bounds
+        parts = np.zeros((len(bounds) - 1, *self._shape, sides))
+        inner: Any = _adjoint
+
+        def work(chunk: int) -> None:
+            inner(
+                matrix.indptr,
+                matrix.indices,
+                matrix.data,
+                self._row_ptr,
+                self._clusters,
+                weights,
+                squared,
+                parts[chunk],
+                bounds[chunk],
+                bounds[chunk + 1],
+            )
+
+        self._pool.run(work, len(bounds) - 1)
+        total: Array = np.moveaxis(parts.sum(axis=0), 2, 0).reshape(sides, self.width)
+        return total
