@@ -167,7 +167,7 @@ def planted() -> dict[str, Any]:
     users, items = np.divmod(rng.choice(n_users * n_items, 3600, replace=False), n_items)
     weights, latents = rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2))
     exact = 3 + (weights[users] * latents[items]).sum(axis=1) + rng.normal(0, 0.3, 3600)
-    scale = RatingScale(-5, 11)
+    scale = RatingScale(-20, 26)
     return {
         "users": users.astype(np.int32),
         "items": items.astype(np.int32),
