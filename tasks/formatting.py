@@ -58,7 +58,7 @@ def decimals_for(value: float, spread: float = 0.0) -> int:
     size = abs(value)
     usual = 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0
     finer = math.ceil(-math.log10(spread)) if spread > 0 else 0
-    return min(max(usual, finer), 6)
+    return max(usual, finer) if finer <= usual + 2 else usual  # an interval of no width needs none
 
 
 def number(x: Any, decimals: int | None = None) -> str:
@@ -67,6 +67,11 @@ def number(x: Any, decimals: int | None = None) -> str:
         return NOTHING
     text = f"{x:,.{decimals_for(x) if decimals is None else decimals}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
+
+
+def compact(x: float) -> str:
+    """As few digits as say it: `3`, `3.5`, `−10`."""
+    return f"{x:g}".replace("-", MINUS)
 
 
 def count(n: Any) -> str:
@@ -169,7 +174,7 @@ def scale_range(scale: Mapping[str, Any] | None) -> str:
     """`1 to 5` of {low, high}."""
     if not scale or not (is_number(scale.get("low")) and is_number(scale.get("high"))):
         return ""
-    return f"{scale['low']:g} to {scale['high']:g}".replace("-", MINUS)
+    return f"{compact(scale['low'])} to {compact(scale['high'])}"
 
 
 def plain(value: Any) -> Any:

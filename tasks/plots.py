@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from predilect.tasks.formatting import interval, is_number, number, share
+from predilect.tasks.formatting import compact, interval, is_number, number, share
 from predilect.tasks.plot_style import ACCENT, INK, MODEL, MUTED, PAPER, RULE, inline_svg
 
 MOST_POINTS = 500  # of a scatter; of more, evenly spaced ones are drawn
@@ -47,13 +47,15 @@ def bound(values: Sequence[float], n_ratings: int | None) -> str:
 
     def draw(axes: Any) -> None:
         axes.plot(sweeps, heights, color=MODEL, marker="o", markersize=3.5 if len(sweeps) <= 40 else 0)
-        for sweep, part in {sweep: part for part, sweep in marks.items() if sweep > 1}.items():
-            late = sweep**2 > len(sweeps)  # right of the middle of a logarithmic axis
-            axes.plot([sweep], [heights[sweep - 1]], "o", color=PAPER, markeredgecolor=ACCENT, markeredgewidth=1.8)
+        # Below the end of a curve that never falls there is room for words.
+        for row, (sweep, part) in enumerate({sweep: part for part, sweep in marks.items() if sweep > 1}.items()):
+            fill = ACCENT if part > 0.95 else PAPER
+            axes.plot([sweep], [heights[sweep - 1]], "o", color=fill, markeredgecolor=ACCENT, markeredgewidth=1.8)
             axes.annotate(
-                f"{100 * part:g} % by sweep {sweep}", (sweep, heights[sweep - 1]), (0 if late else 8, -10),
-                textcoords="offset points", ha="center" if late else "left", va="top", color=ACCENT,
-            ).set_in_layout(False)  # fmt: skip
+                f"{'●' if part > 0.95 else '○'} {100 * part:g} % of the gain by sweep {sweep}", (1, 0),
+                (-2, 26 - 17 * row), xycoords="axes fraction", textcoords="offset points", ha="right", color=ACCENT,
+                bbox={"facecolor": PAPER, "pad": 1, "linewidth": 0},
+            )  # fmt: skip
         _sweep_axis(axes, len(sweeps))
         axes.set_ylabel("bound a rating, nats" if n_ratings else "bound, nats")
 
@@ -154,11 +156,11 @@ def residuals(groups: Sequence[Mapping[str, Any]]) -> str:
             axes.plot([x], [group["mean"]], "D", color=ACCENT, markeredgecolor=PAPER, markersize=6, zorder=5)
         axes.set_xlim(-0.6, max(len(groups) - 0.4, 1.6))
         step = -(-len(groups) // 11)
-        axes.set_xticks(range(0, len(groups), step), [f"{group['rating']:g}" for group in groups[::step]])
+        axes.set_xticks(range(0, len(groups), step), [compact(group["rating"]) for group in groups[::step]])
         axes.set_xlabel("rating given")
         axes.set_ylabel("rating − prediction")
 
-    said = "; ".join(f"rating {group['rating']:g}: median {number(group['q50'], 2)}" for group in groups)
+    said = "; ".join(f"rating {compact(group['rating'])}: median {number(group['q50'], 2)}" for group in groups)
     return inline_svg("residuals", f"Rating minus prediction by rating. {said}.", draw, height=280)
 
 

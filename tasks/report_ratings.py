@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from predilect.tasks import formatting, plots
 from predilect.tasks.formatting import (
+    compact,
     count,
     duration,
     interval,
@@ -75,7 +76,7 @@ def _data_facts(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(label, text) of everything known about the data and its split."""
     data, split, contract = (results.get(part) or {} for part in ("dataset", "split", "contract"))
     rows, n_users, n_items = (data.get(key) for key in ("rows", "n_users", "n_items"))
-    facts = [("Name", data.get("name")), ("Source", _text(data.get("source"))), ("Ratings", count(rows))]
+    facts = [("Name", data.get("name")), ("Ratings", count(rows))]
     if n_users and n_items:
         filled = f" ({share(rows / (n_users * n_items), 2)} rated)" if rows else ""
         facts.append(("Users × items", f"{count(n_users)} × {count(n_items)}{filled}"))
@@ -87,13 +88,11 @@ def _data_facts(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [(label, f"{count(split[key])} ratings") for label, key in SPLIT_PARTS if is_number(split.get(key))]
     if is_number(split.get("unseen_rows")):
         strangers = f"{count(split.get('unseen_users'))} users, {count(split.get('unseen_items'))} items"
-        facts.append(
-            ("New in the test part", f"{strangers}, in {count(split['unseen_rows'])} ratings scored from the prior")
-        )
+        strangers += f", in {count(split['unseen_rows'])} ratings scored from the prior"
+        facts.append(("New in the test part", strangers if split["unseen_rows"] else "no user and no item"))
     if duplicates := data.get("duplicates"):
-        facts.append(
-            ("Duplicated pairs", f"{count(duplicates.get('merged'))} merged, policy “{duplicates.get('policy')}”")
-        )
+        merged = f"{count(duplicates.get('merged'))} merged" if duplicates.get("merged") else "none"
+        facts.append(("Duplicated pairs", f"{merged}, policy “{duplicates.get('policy')}”"))
     if left_out := data.get("left_out"):
         why = f": {left_out['reason']}" if left_out.get("reason") else ""
         facts.append(("Left out", f"{count(left_out.get('count'))} rows{why}"))
@@ -101,15 +100,30 @@ def _data_facts(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         reasons = (contract.get("quarantine") or {}).get("reasons") or {}
         why = ": " + ", ".join(f"{reason} ({count(n)})" for reason, n in reasons.items()) if reasons else ""
         facts.append(("Quarantined", f"{count(contract['quarantined'])} rows{why}"))
-    facts += [("Read by", data.get("reader")), ("Reader options", _text(data.get("options")))]
-    facts.append(("Digest", f"sha256 {data['digest']}" if data.get("digest") else ""))
+    facts += [("Read by", data.get("reader")), ("Reader options", _options(data.get("options") or {}))]
+    facts += [
+        ("Source", _files(data.get("source"))),
+        ("Digest", f"sha256 {data['digest']}" if data.get("digest") else ""),
+    ]
     return [(label, text) for label, text in facts if text]
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    return formatting.plain_value(value, 600) if value else ""
+def _files(source: Any) -> str:
+    """A file name, or the first of several and how many more."""
+    names = source if isinstance(source, list) else str(source or "").split(", ")
+    more = f" and {count(len(names) - 2)} more" if len(names) > 2 else ""
+    return ", ".join(map(str, names[:2])) + more
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    """The options that were set: `columns user = member, item = film; duplicates last`."""
+    said = []
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            said += [f"{name} {', '.join(f'{key} = {part}' for key, part in value.items())}"] if value else []
+        elif value not in (None, False, "", "auto"):
+            said.append(f"{name} {formatting.plain_value(value)}")
+    return formatting.plain_value("; ".join(said), 600)
 
 
 def _fit_facts(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -216,7 +230,7 @@ def _tables(results: Mapping[str, Any]) -> dict[str, list[list[str]]]:
             [f"{k} of {len(calibration['pit'])}", share(part)] for k, part in enumerate(calibration.get("pit") or [], 1)
         ],
         "residuals": [
-            [f"{group['rating']:g}", count(group.get("n")), number(group["mean"], 2)]
+            [compact(group["rating"]), count(group.get("n")), number(group["mean"], 2)]
             + [number(group[quantile], 2) for quantile in QUANTILES]
             for group in groups
         ],

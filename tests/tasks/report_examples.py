@@ -32,7 +32,7 @@ def full(**changes: Any) -> dict[str, Any]:
         },
         "dataset": {
             "name": "film-club",
-            "source": "club-ratings.csv",
+            "source": ["club-ratings.csv"],
             "digest": "9c1185a5c5e9fc54612808977ee8f548b2258d31a1f2b3c4d5e6f708192a3b4c",
             "rows": 104_812,
             "n_users": 1_043,
@@ -40,7 +40,7 @@ def full(**changes: Any) -> dict[str, Any]:
             "scale": {"low": 1.0, "high": 5.0, "levels": [1.0, 2.0, 3.0, 4.0, 5.0], "inferred": True},
             "time_span": [874_724_710, 893_286_638],
             "reader": "csv",
-            "options": {"user": "member", "item": "film", "rating": "stars", "timestamp": "at"},
+            "options": {"reader": "auto", "columns": {"user": "member", "item": "film", "rating": "stars"}},
             "duplicates": {"policy": "last", "merged": 37},
             "left_out": {"count": 212, "reason": "rating 0 means implicit feedback"},
             "warnings": ["The rating scale 1 to 5 was inferred from the data; give scale=LOW:HIGH to be sure."],

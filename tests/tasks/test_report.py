@@ -94,7 +94,7 @@ def test_facts_of_the_run_are_shown(pages: dict[str, str]) -> None:
     run, data = results["run"], results["dataset"]
     for fact in ("name", "git_revision", "mlflow_run_id", "prefect_flow_run_id", "command", "predilect_version"):
         assert run[fact] in page.text
-    for fact in (data["digest"], data["source"], *data["warnings"], *results["warnings"], *results["parameters"]):
+    for fact in (data["digest"], data["source"][0], *data["warnings"], *results["warnings"], *results["parameters"]):
         assert fact in page.text
     for fact in (
         "14 March 2025, 02:00 UTC",
@@ -102,6 +102,7 @@ def test_facts_of_the_run_are_shown(pages: dict[str, str]) -> None:
         "1 to 5, 5 levels, inferred from the data",
         "20 September 1997 to 22 April 1998",
         "37 merged, policy “last”",
+        "Reader options columns user = member, item = film, rating = stars Source",
         "212 rows: rating 0 means implicit feedback",
         "3 users, 31 items, in 41 ratings scored from the prior",
         "6 of 6 rules hold on 104,812 rows; no row was set aside.",
