@@ -56,6 +56,8 @@ def evaluate_ratings(dataset: Path, run: Path, parameters: RatingsParameters) ->
             item_ids=train_part.item_ids,
         )
         other = scored(fitted.predict(test_part.users, test_part.items))
+        if isinstance(fitted, BiasOnly):
+            other |= _ranking(fitted, train_part, test_part, person, len(people), table.scale)
         baselines[name] = estimates(other, seed=seed, resamples=resamples)
         against[name] = differences(totals, other, seed=seed, resamples=resamples)
     scale = table.scale
@@ -73,7 +75,12 @@ def evaluate_ratings(dataset: Path, run: Path, parameters: RatingsParameters) ->
 
 
 def _ranking(
-    model: RatingsModel, train: Ratings, test: Ratings, person: NDArray[Any], n_people: int, scale: RatingScale
+    model: RatingsModel | BiasOnly,
+    train: Ratings,
+    test: Ratings,
+    person: NDArray[Any],
+    n_people: int,
+    scale: RatingScale,
 ) -> dict[str, Total]:
     """NDCG and recall of each test person's first ten unseen items."""
     codes = np.empty(n_people, np.int32)

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -286,7 +287,12 @@ def _model(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str
     try:
         shutil.copytree(here.parent / "models", code / "models", ignore=shutil.ignore_patterns("__pycache__"))
         (code / "__init__.py").write_text("")
-        with _as_default(tracker.settings.mlflow_uri), mlflow.start_run(run_id=state["run_id"]):
+        with (
+            warnings.catch_warnings(),  # hints on integer columns and on MLflow's own use of pandas
+            _as_default(tracker.settings.mlflow_uri),
+            mlflow.start_run(run_id=state["run_id"]),
+        ):
+            warnings.simplefilter("ignore")
             mlflow.pyfunc.log_model(
                 name="model",
                 python_model=str(here / f"pyfunc_{event['family']}.py"),

@@ -43,7 +43,7 @@ def ratings_csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     taste, kind = rng.normal(size=(120, 2)), rng.normal(size=(60, 2))
     mean = 3 + (taste[users] * kind[items]).sum(1) + 0.4 * rng.normal(size=60)[items]
     stars = np.clip(np.rint(mean + 0.5 * rng.normal(size=3000)), 1, 5).astype(int)
-    path = tmp_path_factory.mktemp("data") / "ratings.csv"
+    path = tmp_path_factory.mktemp("data") / "stars.csv"
     lines = [
         f"u{user},{item},{star},{1000 + k}"
         for k, (user, item, star) in enumerate(zip(users, items, stars, strict=True))

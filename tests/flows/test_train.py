@@ -74,7 +74,7 @@ def test_everything_is_in_mlflow(home: Settings, greedy: dict[str, Any]) -> None
     assert run.data.params["search"] == "greedy"
     assert run.data.metrics["rmse"] == greedy["metrics"]["rmse"]["value"]
     assert run.data.metrics["rmse_low"] == greedy["metrics"]["rmse"]["low"]
-    assert run.data.tags["predilect.dataset"] == "ratings"
+    assert run.data.tags["predilect.dataset"] == "stars"
     assert run.data.tags["prefect.flow_run_id"]
     assert run.inputs.dataset_inputs[0].dataset.digest == greedy["dataset"]["digest"][:32]
     client = MlflowClient(home.mlflow_uri)
@@ -142,7 +142,7 @@ def test_model_serves_in_a_clean_process(home: Settings, greedy: dict[str, Any],
         ("user,item,rating\n", "no "),
         ("user,item,rating\na,b,3\na,b,4\nc,d,5\n", "twice|duplicate|more than once"),
         ("user,item,rating\na,b,nan\nc,d,2\n", "line|row"),
-        ("user,item,rating\na,b,3\nc,d,3\ne,f,3\n", "equal|same|constant"),
+        ("user,item,rating\na,b,3\nc,d,3\ne,f,3\n", "all 3 ratings are 3"),
     ],
 )
 def test_bad_data_fails_the_run_with_one_sentence(
