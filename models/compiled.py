@@ -10,10 +10,11 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
 
 import numba
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,12 +62,20 @@ class Threads:
             self._pool.shutdown(cancel_futures=True)
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes a millisecond, so once, with SciPy's loaded."""
+    import scipy.linalg  # noqa: F401
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def threads(n_threads: int) -> Iterator[Threads]:
     """A pool of `n_threads`, with BLAS held to one thread inside so that the two do not multiply."""
     pool = Threads(n_threads)
     try:
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _blas().limit(limits=1, user_api="blas"):
             yield pool
     finally:
         pool.close()

@@ -27,7 +27,7 @@ class RankingsConfig:
     """Whether the spectral start is among them."""
     link: Link = "logit"
     """How the spectral start turns pairwise shares into log-worths: logit, or probit for Thurstone-like ballots."""
-    tolerance: float = 1e-9
+    tolerance: float = 1e-8
     """Stop when every derivative of the log-likelihood is within this share of the total weight; above 0."""
     max_passes: int = 20_000
     """Passes over the ballots in the final climb, at most; 1 or more."""

@@ -143,6 +143,55 @@ def em_pass(  # noqa: PLR0912, PLR0915
 
 
 @kernel
+def single_pass(
+    first: int,
+    last: int,
+    items: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    stages: NDArray[np.int32],
+    observed: NDArray[np.float64],
+    worths: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> float:
+    """`em_pass` for one component and stored tails, twice as fast: worths (n,), sums (n + 1, 2)."""
+    longest = 0
+    for ballot in range(first, last):
+        longest = max(longest, stages[ballot])
+    inverse = np.empty(longest)
+    total = 0.0
+    for ballot in range(first, last):
+        begin, end = offsets[ballot], offsets[ballot + 1]
+        chosen = begin + stages[ballot]
+        weight = observed[ballot]
+        if weight == 0.0:
+            continue
+        running = 0.0
+        for place in range(chosen, end):
+            running += worths[items[place]]
+        product = 1.0
+        for place in range(chosen - 1, begin - 1, -1):
+            worth = worths[items[place]]
+            running += worth
+            share = 1.0 / running
+            inverse[place - begin] = share
+            product *= worth * share
+            if product < SMALL:
+                total += weight * np.log(product)
+                product = 1.0
+        total += weight * np.log(product)
+        sums[worths.shape[0], 1] += weight
+        running = 0.0
+        for place in range(begin, chosen):
+            item = items[place]
+            running += weight * inverse[place - begin]
+            sums[item, 0] += running
+            sums[item, 1] += weight
+        for place in range(chosen, end):
+            sums[items[place], 0] += running
+    return total
+
+
+@kernel
 def log_em_pass(  # noqa: PLR0912
     first: int,
     last: int,

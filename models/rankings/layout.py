@@ -51,6 +51,7 @@ class Layout:
         self.stages = ballots.stages.astype(np.int32)
         tails = ballots.n_items - lengths if ballots.menu == "all" else np.zeros_like(lengths)
         self.tail_stored = tails <= 2 * lengths
+        self.tails_stored = bool(self.tail_stored.all())
         self.offsets = np.zeros(len(ballots) + 1, np.int64)
         np.cumsum(lengths + np.where(self.tail_stored, tails, 0), out=self.offsets[1:])
         self.items = (
@@ -79,6 +80,7 @@ class Layout:
         other = object.__new__(type(self))
         other.n_items, other.weights = self.n_items, self.weights[rows]
         other.stages, other.tail_stored = self.stages[rows], self.tail_stored[rows]
+        other.tails_stored = self.tails_stored
         other.offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.diff(self.offsets)[rows], out=other.offsets[1:])
         other.items = kernels.take_ballots(self.items, self.offsets, rows, other.offsets)
@@ -99,28 +101,26 @@ class Layout:
         centred = log_worths - log_worths.max(axis=0)
         linear = bool(centred.min() >= -LINEAR_RANGE)
         scores = np.ascontiguousarray(np.exp(centred) if linear else centred)
-        work = kernels.em_pass if linear else kernels.log_em_pass
-        posterior = np.empty((0, n_components)) if responsibilities is None else responsibilities
-        each = NO_ROWS if log_likelihoods is None else log_likelihoods
         n_chunks = len(self.chunks) - 1
         sums = np.zeros((n_chunks, n_items + 1, 2 * n_components))
         totals = np.zeros(n_chunks)
+        ballots = (self.items, self.offsets, self.stages)
+        single: Callable[..., float] = kernels.single_pass
+        if linear and n_components == 1 and self.tails_stored and responsibilities is None and log_likelihoods is None:
 
-        def chunk(c: int) -> None:
-            totals[c] = work(
-                self.chunks[c],
-                self.chunks[c + 1],
-                self.items,
-                self.offsets,
-                self.stages,
-                self.tail_stored,
-                self.weights,
-                scores,
-                shares,
-                sums[c],
-                posterior,
-                each,
-            )
+            def chunk(c: int) -> None:
+                bounds = self.chunks[c], self.chunks[c + 1]
+                totals[c] = single(*bounds, *ballots, self.weights, scores.ravel(), sums[c])
+
+        else:
+            work: Callable[..., float] = kernels.em_pass if linear else kernels.log_em_pass
+            posterior = np.empty((0, n_components)) if responsibilities is None else responsibilities
+            each = NO_ROWS if log_likelihoods is None else log_likelihoods
+
+            def chunk(c: int) -> None:
+                bounds = self.chunks[c], self.chunks[c + 1]
+                inputs = (*ballots, self.tail_stored, self.weights, scores, shares)
+                totals[c] = work(*bounds, *inputs, sums[c], posterior, each)
 
         pool.run(chunk, n_chunks)
         added = sums[0]
@@ -141,17 +141,8 @@ class Layout:
 
         def chunk(c: int) -> None:
             first, last = self.chunks[bounds[c]], self.chunks[bounds[c + 1]]
-            work(
-                first,
-                last,
-                self.items,
-                self.offsets,
-                self.stages,
-                self.tail_stored,
-                self.weights,
-                log_worths,
-                parts[c],
-            )
+            ballots = (self.items, self.offsets, self.stages, self.tail_stored, self.weights)
+            work(first, last, *ballots, log_worths, parts[c])
 
         pool.run(chunk, n_chunks)
         added: NDArray[np.float64] = parts[0]

@@ -18,14 +18,17 @@ from predilect.models.rankings.layout import Layout
 from predilect.models.rankings.objective import Mixture, Objective
 from predilect.models.rankings.spectral import Link, embed, spectral_start
 
+# Short climbs end early at this certificate: what is left to gain no longer decides between hills.
+TOLERANCE = 1e-5
 SCREEN_PASSES = 12
 SECOND_PASSES = 40
 FINALISTS = 3
-SPLIT_PASSES = 30
+SPLIT_PASSES = 20
 MOVES_TRIED = 3
 MAX_MOVES = 10
-# Moves that gain less than this share of the total weight are not worth another round.
-GAIN = 1e-9
+# In nats, for ballots of weight 1: a move must promise more than the first to be tried, and gain the second to be made.
+PROMISE = -2.0
+GAIN = 0.05
 SEARCH_PLACES = 300_000
 EMPTY_SHARE = 1e-6
 
@@ -84,9 +87,10 @@ def search(
         return ranked[0].point.mixture, records
     finals = _each(pool, sample, nu, [climb.point.mixture for climb in ranked], SECOND_PASSES)
     best = max(finals, key=lambda climb: climb.point.value)
+    unit = objective.weight / len(sample)
     for _ in range(MAX_MOVES):
         moved = _best_move(objective, best.point.mixture, seed)
-        if moved is None or moved.point.value <= best.point.value + GAIN * objective.weight:
+        if moved is None or moved.point.value <= best.point.value + GAIN * unit:
             break
         best = moved
         records.append(StartRecord("moved", best.point.value, emptied(best.point.mixture)))
@@ -133,7 +137,7 @@ def _each(pool: Threads, layout: Layout, nu: float, starts: list[Mixture], n_pas
 
     def climb(number: int) -> None:
         objective = Objective(layout, alone if apart else pool, nu)
-        climbs[number] = squarem(objective, begin(objective, starts[number]), 1e-9, n_passes)
+        climbs[number] = squarem(objective, begin(objective, starts[number]), TOLERANCE, n_passes)
 
     (pool if apart else alone).run(climb, len(starts))
     return [done for done in climbs if done is not None]
@@ -142,11 +146,10 @@ def _each(pool: Threads, layout: Layout, nu: float, starts: list[Mixture], n_pas
 def _best_move(objective: Objective, mixture: Mixture, seed: int) -> Ascent | None:
     """The best short climb after taking one component away and splitting another, of the most promising combinations.
 
-    The promise of a combination is what the split gains with K + 1 components plus what the removal loses with K − 1.
+    The promise of a combination is what the split gains with K + 1 components plus what the removal loses with K − 1;
+    the gain is seldom far from it. None when no combination promises enough.
     """
     n_components = mixture.n_components
-    if n_components < 2:
-        return None
     layout, pool, nu = objective.layout, objective.pool, objective.nu
     posterior = np.empty((len(layout), n_components))
     value = layout.run(pool, mixture.log_worths, mixture.shares, responsibilities=posterior).log_likelihood
@@ -160,7 +163,10 @@ def _best_move(objective: Objective, mixture: Mixture, seed: int) -> Ascent | No
         for split in range(n_components)
         if out != split
     ]
-    promise.sort(reverse=True)
+    least = PROMISE * objective.weight / len(layout)
+    promise = sorted((entry for entry in promise if entry[0] > least), reverse=True)
+    if not promise:
+        return None
     tried = [
         _with(less[out].point.mixture, split - (split > out), halves[split]) for _, out, split in promise[:MOVES_TRIED]
     ]
