@@ -51,12 +51,15 @@ def load(folder: Path, kind: str, schema_version: int) -> tuple[dict[str, NDArra
         content = (folder / ARRAYS).read_bytes()
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{folder} is not a model folder: {error}; give the folder that `train` wrote.") from error
+    if not (isinstance(manifest, dict) and isinstance(manifest.get("facts"), dict)):
+        raise ArtifactError(f"{folder / MANIFEST} is damaged (it holds no facts); restore or retrain the model.")
     found = (manifest.get("format"), manifest.get("kind"), manifest.get("schema_version"))
     if found != (FORMAT, kind, schema_version):
         raise ArtifactError(
-            f"{folder} holds {found[1]} model schema {found[2]}, but {kind} schema {schema_version} is wanted; retrain it."
+            f"{folder} holds {found[1]} model schema {found[2]}, but {kind} schema {schema_version} is wanted; "
+            "retrain it."
         )
-    if hashlib.sha256(content).hexdigest() != manifest["sha256"]:
+    if hashlib.sha256(content).hexdigest() != manifest.get("sha256"):
         raise ArtifactError(
             f"{folder / ARRAYS} is damaged (its checksum differs from the manifest's); restore or retrain it."
         )

@@ -13,9 +13,9 @@ Precisions = Literal["empirical_bayes", "fixed"]
 class VBConfig:
     """Structure, priors and stopping rule. Raises ParameterError for an impossible value."""
 
-    n_user_latents: int = 5
+    n_user_latents: int = 10
     """Latent properties of a user, each weighted by every item (|U| = t in the paper); 0 or more."""
-    n_item_latents: int = 5
+    n_item_latents: int = 10
     """Latent properties of an item, each weighted by every user (|M| = s in the paper); 0 or more. Only the sum
     of both counts: structures with the same sum are one model. With empirical_bayes it is an upper bound."""
     tau: float = 10.0
@@ -25,8 +25,8 @@ class VBConfig:
     max_sweeps: int = 100
     """Sweeps over all users and items, at most; 1 or more."""
     tolerance: float = 1e-5
-    """Stop when a sweep raises the bound by less than this share of its size; above 0."""
-    restarts: int = 4
+    """Stop when a sweep raises the bound by less than this share of its size (of N nats, if that is more); above 0."""
+    restarts: int = 2
     """Random starts, of which the one with the highest bound is kept; 1 or more."""
 
     def __post_init__(self) -> None:

@@ -83,9 +83,7 @@ class Ascent:
             fit.noise_sd_trace.append(fit.noise.precision**-0.5)
             if on_sweep is not None:
                 on_sweep(sweep + 1, fit.bound_trace[-1], fit.noise_sd_trace[-1])
-            if sweep > PATIENCE and fit.bound_trace[-1] - fit.bound_trace[-2] < config.tolerance * abs(
-                fit.bound_trace[-2]
-            ):
+            if sweep > PATIENCE and self._settled(*fit.bound_trace[-2:]):
                 fit.converged = True
                 break
         return fit
@@ -111,6 +109,10 @@ class Ascent:
             side.reset(np.flatnonzero(half.order.counts == 0))
         return fit
 
+    def _settled(self, before: float, after: float) -> bool:
+        # The paper divides by |F| alone, which passes through 0 when the noise is about a quarter of the ratings' unit.
+        return after - before < self.config.tolerance * max(abs(before), self.n_ratings)
+
     def _bound(self, fit: Fit, user_sums: SideSums, item_sums: SideSums) -> float:
         sides = ((user_sums, fit.users.prior), (item_sums, fit.items.prior))
         return bound(self.n_ratings, item_sums.residual, fit.noise, sides)
@@ -126,7 +128,7 @@ def _fixed_priors(config: VBConfig, midpoint: float) -> tuple[Prior, Prior]:
     zeros = np.zeros(config.n_factors)
     return (
         Prior(np.concatenate([weights, latents, [1.0]]), np.append(zeros, 0.0)),
-        Prior(np.concatenate([weights**0, latents * config.tau, [1.0]]), np.append(zeros, midpoint)),
+        Prior(np.concatenate([weights / config.tau, latents * config.tau, [1.0]]), np.append(zeros, midpoint)),
     )
 
 

@@ -56,28 +56,27 @@ def update_rows(
     tile = np.zeros((TILE, wide), table.dtype)
     gram, gram_part = np.zeros((size + 1, wide)), np.zeros((wide, wide), table.dtype)
     spread, spread_part = np.zeros(wide), np.zeros(wide, table.dtype)
-    gradient, value, precision = np.zeros(wide), np.zeros(size), np.zeros(size)
+    gradient, value, variance = np.zeros(wide), np.zeros(size), np.zeros(size)
     base = indptr[first]
 
     for row in range(first, last):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
-        gram[:] = 0
-        spread[:] = 0
         for begin in range(start, stop, TILE):
             end = min(begin + TILE, stop)
             gather(index[begin:end], ratings[begin - base : end - base], other, size, tile, gram_part, spread_part)
+            keep = 0.0 if begin == start else 1.0
             for k in range(size + 1):
                 for l in range(wide):
-                    gram[k, l] += gram_part[k, l]
+                    gram[k, l] = keep * gram[k, l] + gram_part[k, l]
             for k in range(wide):
-                spread[k] += spread_part[k]
+                spread[k] = keep * spread[k] + spread_part[k]
         for k in range(size):
             value[k] = table[row, k if k < size - 1 else size]
-            precision[k] = prior_precisions[k] + noise_precision * (gram[k, k] + spread[k])
-        update_coordinates(gram, precision, prior_precisions, prior_means, noise_precision, max_passes, value, gradient)
-        record(gram, spread, precision, value, gradient, table[row], moments, totals)
+            variance[k] = 1 / (prior_precisions[k] + noise_precision * (gram[k, k] + spread[k]))
+        update_coordinates(gram, variance, prior_precisions, prior_means, noise_precision, max_passes, value, gradient)
+        record(gram, spread, variance, value, gradient, table[row], moments, totals)
 
 
 @kernel
@@ -115,7 +114,7 @@ def gather(
 @kernel
 def update_coordinates(
     gram: NDArray[np.float64],
-    precision: NDArray[np.float64],
+    variance: NDArray[np.float64],
     prior_precisions: NDArray[np.float64],
     prior_means: NDArray[np.float64],
     noise_precision: float,
@@ -124,22 +123,22 @@ def update_coordinates(
     gradient: NDArray[np.float64],
 ) -> None:
     """Coordinate ascent over one row's means `value`, offset first (math page §2); leaves `gradient` = Σ x e."""
-    size = len(value)
-    for l in range(size + 1):
+    size, wide = len(value), len(gradient)
+    for l in range(wide):
         gradient[l] = gram[size, l]
     for k in range(size):
-        for l in range(size + 1):
+        for l in range(wide):
             gradient[l] -= value[k] * gram[k, l]
     for _ in range(max_passes):
         moved = 0.0
         for turn in range(size):
             k = size - 1 if turn == 0 else turn - 1
             pull = prior_precisions[k] * prior_means[k] + noise_precision * (gradient[k] + value[k] * gram[k, k])
-            step = pull / precision[k] - value[k]
+            step = pull * variance[k] - value[k]
             value[k] += step
-            for l in range(size + 1):
+            for l in range(wide):
                 gradient[l] -= step * gram[k, l]
-            moved = max(moved, step * step * precision[k])
+            moved = max(moved, step * step / variance[k])
         if moved < SETTLED:
             break
 
@@ -148,7 +147,7 @@ def update_coordinates(
 def record(
     gram: NDArray[np.float64],
     spread: NDArray[np.float64],
-    precision: NDArray[np.float64],
+    variance: NDArray[np.float64],
     value: NDArray[np.float64],
     gradient: NDArray[np.float64],
     mine: NDArray[Any],
@@ -165,18 +164,18 @@ def record(
     residual = max(squares, 0.0) + spread[size]
     product = 1.0
     for k in range(size):
-        square, variance = value[k] * value[k], 1 / precision[k]
-        residual += (gram[k, k] + spread[k]) * variance + square * spread[k]
+        square = value[k] * value[k]
+        residual += (gram[k, k] + spread[k]) * variance[k] + square * spread[k]
         moments[0, k] += value[k]
         moments[1, k] += square
-        moments[2, k] += variance
+        moments[2, k] += variance[k]
         own = k if k < size - 1 else size
         mine[own] = value[k]
-        mine[wide + own] = variance
-        # One logarithm for as many precisions as a double's range holds.
-        product *= precision[k]
+        mine[wide + own] = variance[k]
+        # One logarithm for as many variances as a double's range holds.
+        product *= variance[k]
         if not 1e-150 < product < 1e150:
-            totals[0] -= np.log(product)
+            totals[0] += np.log(product)
             product = 1.0
-    totals[0] -= np.log(product)
+    totals[0] += np.log(product)
     totals[1] += residual

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from predilect.models.compiled import exact_kernel
 
-PIECE = 1 << 20
+PIECE = 1 << 16
 """Ratings looked at in one go while encoding: bounds the temporaries."""
 
 

@@ -11,7 +11,7 @@ from predilect.models.ratings.kernels import update_rows
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.posterior import Side
 
-MAX_PASSES = 3
+MAX_PASSES = 2
 """Passes over a row's coordinates while its Gram matrix is at hand: they are cheap then, and save sweeps."""
 CHUNK, MAX_CHUNKS = 8192, 256
 """Ratings a chunk, and chunks a side; fixed by the data, so that sums do not depend on the threads."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.compiled import Threads, exact_kernel
+from predilect.models.errors import ParameterError
 from predilect.models.ids import UNKNOWN
 from predilect.models.ratings.posterior import Side
 
@@ -24,12 +25,17 @@ def top_items(
     """(len(rows), n) item codes, best first, for the rows of `user_side`; -1 where no unseen item is left.
 
     seen: compressed rows, one for each of `rows`: the items left out. Equal scores: the lower code first.
+    Raises ParameterError for n < 0.
     """
+    if n < 0:
+        raise ParameterError(f"The number of items to recommend is {n}; give 0 or more.")
+    best = np.full((len(rows), n), UNKNOWN, np.int32)
+    if n == 0:
+        return best
     k = user_side.n_factors
     # (A, φ, 1)·(B, 1, ψ): the records of both sides hold the one before the offset.
     swapped = [*range(k), k + 1, k]
     items = item_side.table[:-1, : k + 2].T
-    best = np.full((len(rows), n), UNKNOWN, np.int32)
     indptr, index = seen
 
     def block(number: int) -> None:
