@@ -7,8 +7,11 @@ from typing import Any
 
 from predilect.tasks.runs import RESULTS, read_json, write_json
 from predilect.tasks.tracking import Tracker
+from predilect.tasks.training_run import experiment_name
 
 Json = dict[str, Any]
+
+SERIES = ("bound", "noise_sd", "log_likelihood_trace")  # one value a sweep or iteration, in the fit part
 
 
 def write_results(run: Path, facts: Json, stages: Mapping[str, Json | None], timings: Mapping[str, float]) -> Json:
@@ -30,7 +33,7 @@ def log_results(tracker: Tracker, results: Json) -> None:
     figures: dict[str, float] = {}
     for name, estimate in results["metrics"].items():
         figures |= {name: estimate["value"], f"{name}_low": estimate["low"], f"{name}_high": estimate["high"]}
-    for baseline, metrics in results["baselines"].items():
+    for baseline, metrics in results.get("baselines", {}).items():
         figures |= {f"{name}_{baseline.replace(' ', '_')}": estimate["value"] for name, estimate in metrics.items()}
     figures |= {f"seconds_{stage.replace(' ', '_')}": seconds for stage, seconds in results["timings"].items()}
     figures |= {name: float(fit[name]) for name in ("n_sweeps", "effective_dimensions") if name in fit}
@@ -39,9 +42,10 @@ def log_results(tracker: Tracker, results: Json) -> None:
         for kappa, mae, efficiency in zip(study["kappa"], study["mae"], study["efficiency"], strict=True):
             tracker.metrics({"cold_start_mae": mae, "cold_start_efficiency": efficiency}, step=kappa)
     tracker.metrics(figures)
-    for name in ("bound", "noise_sd"):
-        tracker.series(name, fit[name])
-    profile = {name: dataset[name] for name in ("rows", "n_users", "n_items", "scale", "time_span")}
+    for name in SERIES:
+        if name in fit:
+            tracker.series(name, fit[name])
+    profile = {name: value for name, value in dataset.items() if isinstance(value, int | float | str)}
     tracker.dataset(dataset["name"], dataset["digest"], json.dumps(dataset["source"]), profile)
     tracker.tags(
         {
@@ -54,21 +58,21 @@ def log_results(tracker: Tracker, results: Json) -> None:
     )
 
 
-def summary(run: Path, results: Json, run_id: str | None, experiment: str, timings: Mapping[str, float]) -> Json:
+def summary(run: Path, results: Json, run_id: str | None, timings: Mapping[str, float]) -> Json:
     """What `train --json` prints."""
     return {
         "run": run.name,
         "run_id": run_id or run.name,
         "tracked": run_id is not None,
-        "experiment": experiment,
+        "experiment": experiment_name(results["run"]["family"]),
         "model_path": str(run / "model"),
         "report_path": str(run / "report.html"),
         "results_path": str(run / RESULTS),
-        "dataset": {name: results["dataset"][name] for name in ("name", "digest", "rows", "n_users", "n_items")},
+        "dataset": {name: value for name, value in results["dataset"].items() if isinstance(value, int | str)},
         "split": results["split"],
         "metrics": results["metrics"],
-        "baselines": results["baselines"],
-        "differences": results["differences"],
+        "baselines": results.get("baselines", {}),
+        "differences": results.get("differences", {}),
         "timings": {name: round(seconds, 3) for name, seconds in timings.items()},
         "parameters": results["parameters"],
     }

@@ -72,7 +72,7 @@ def training_run(parameters: Parameters, family: str, flow_run_id: str | None) -
             "command": command(parameters, family),
             "predilect_version": __version__,
         }
-        tracker.start(f"predilect-{family}", _tags(facts))
+        tracker.start(experiment_name(family), _tags(facts))
         tracker.params(parameters.model_dump(mode="json", exclude={"name", "data_dir"}))
         tracker.flush()
         yield TrainingRun(held.path, tracker, settings, facts)
@@ -96,6 +96,11 @@ def training_run(parameters: Parameters, family: str, flow_run_id: str | None) -
     finally:
         tracker.flush()
         held.release()
+
+
+def experiment_name(family: str) -> str:
+    """The MLflow experiment of a family."""
+    return f"predilect-{family}"
 
 
 def git_revision() -> str | None:

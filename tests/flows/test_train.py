@@ -170,12 +170,13 @@ STAGES = ("ingest", "validate", "split", "search", "fit", "evaluate", "report")
 def test_interrupt_in_every_stage_leaves_a_killed_run_and_nothing_half_written(
     home: Settings, prefect: None, ratings_csv: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    from predilect.flows import train
+    from predilect.flows import train, wiring
 
     def interrupted(*_args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train, f"{stage}_task", train._task(interrupted, stage, 1))
+    module = wiring if stage == "report" else train
+    monkeypatch.setattr(module, f"{stage}_task", wiring.as_task(interrupted, stage, 1))
     before = set(home.runs.glob("*"))
     with pytest.raises(KeyboardInterrupt):
         _train(ratings_csv, max_sweeps=3)
@@ -189,12 +190,12 @@ def test_interrupt_in_every_stage_leaves_a_killed_run_and_nothing_half_written(
 def test_disk_full_is_one_sentence(
     home: Settings, prefect: None, ratings_csv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from predilect.flows import train
+    from predilect.flows import train, wiring
 
     def full(*_args: Any) -> None:
         raise OSError(28, "No space left on device", "model")
 
-    monkeypatch.setattr(train, "fit_task", train._task(full, "fit", 1))
+    monkeypatch.setattr(train, "fit_task", wiring.as_task(full, "fit", 1))
     with pytest.raises(DataError, match="No space left on device"):
         _train(ratings_csv, max_sweeps=3)
 
