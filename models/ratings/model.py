@@ -28,7 +28,7 @@ Csr = tuple[NDArray[np.int64], NDArray[np.int32]]
 """Compressed rows: where each begins, (n_rows + 1,), and their codes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RatingsModel:
     """A fitted model: r_pi = A_p·B_i + φ_p + ψ_i + ε, every coordinate's posterior an independent Gaussian.
 

@@ -43,7 +43,8 @@ class Ratings:
 def residuals(state: State, data: Ratings) -> Floats:
     """e of every rating."""
     a, b = state.users.mean[data.user], state.items.mean[data.item]
-    return data.value - np.sum(a[:, :-1] * b[:, :-1], axis=1) - a[:, -1] - b[:, -1]
+    e: Floats = data.value - np.sum(a[:, :-1] * b[:, :-1], axis=1) - a[:, -1] - b[:, -1]
+    return e
 
 
 def expected_squares(state: State, data: Ratings) -> float:

@@ -38,8 +38,8 @@ def unpack(parameters: NDArray[np.float64], template: State, n_ratings: int, dat
         sides.append(
             Plain(mean.reshape(shape), np.exp(log_variance).reshape(shape), side.prior_mean, side.prior_precision)
         )
-    state = State(*sides, 1.0, 1.0)
-    return State(*sides, 1 + n_ratings / 2, 1 + reference.expected_squares(state, data) / 2)
+    state = State(sides[0], sides[1], 1.0, 1.0)
+    return replace(state, shape=1 + n_ratings / 2, rate=1 + reference.expected_squares(state, data) / 2)
 
 
 def packed(state: State) -> NDArray[np.float64]:
@@ -98,10 +98,10 @@ def test_only_the_sum_of_the_latents_matters() -> None:
     # The factors themselves differ, by a fourth root of τ each way.
     ratio = exact[2].items.means / exact[0].items.means
     np.testing.assert_allclose(ratio, 7.0**-0.5, rtol=1e-5)
-    means = [fit(data, 30, 25, config).predict(data.user, data.item) for config in configs]
-    for other in means[1:]:
-        np.testing.assert_allclose(other.mean, means[0].mean, atol=2e-3)
-        np.testing.assert_allclose(other.variance, means[0].variance, rtol=2e-3)
+    first, *others = [fit(data, 30, 25, config).predict(data.user, data.item) for config in configs]
+    for prediction in others:
+        np.testing.assert_allclose(prediction.mean, first.mean, atol=2e-3)
+        np.testing.assert_allclose(prediction.variance, first.variance, rtol=2e-3)
 
 
 def test_another_sum_is_another_model() -> None:
