@@ -25,7 +25,6 @@ class Ascent:
     point: Point
     trace: list[float]
     converged: bool = False
-    rejected: int = 0
 
     def accept(self, point: Point) -> None:
         self.point = point
@@ -80,7 +79,6 @@ def squarem(
                 if on_pass:
                     on_pass(objective.n_passes, bold)
                 continue
-            climb.rejected += 1
             longest = max(4.0, longest / 4)
         plain = objective.at(second)
         if not not_below(plain.value, first.value):

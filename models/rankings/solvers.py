@@ -71,7 +71,6 @@ def follow(
             if not_below(there.value, here.value):
                 break
             scale /= 2
-            climb.rejected += 1
         else:
             there = objective.at(objective.step(here))
             if not not_below(there.value, here.value):

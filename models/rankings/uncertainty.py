@@ -112,8 +112,11 @@ def uncertainty(objective: Objective, mixture: Mixture) -> Uncertainty:
             free[k * n_items : (k + 1) * n_items, k] = 1 / np.sqrt(n_items)
     free[n_components * n_items :, n_components] = 1 / np.sqrt(n_components)
     identified = information + scale * free @ free.T
-    diagonal = np.sqrt(np.maximum(np.diag(identified), np.finfo(float).tiny))
+    spread = np.diag(identified)
+    diagonal = np.sqrt(np.maximum(spread, 1e-9 * scale))
     try:
+        if spread.min() < 1e-9 * scale:
+            raise LinAlgError
         factor = cho_factor(identified / np.outer(diagonal, diagonal))
         if np.diag(factor[0]).min() < 1e-7:
             raise LinAlgError
