@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import C, c_ballots, c_start
+from rankings_oracles import C, c_ballots, c_start
 
 from predilect.models.compiled import Threads
 from predilect.models.rankings.comparators import compare, composite_likelihood, moments

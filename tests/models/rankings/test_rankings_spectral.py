@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import C, c_ballots
+from rankings_oracles import C, c_ballots
 from scipy.special import ndtr
 
 from predilect.models.random import stream

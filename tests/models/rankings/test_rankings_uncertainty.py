@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import A, a_ballots, c_ballots
+from rankings_oracles import A, a_ballots, c_ballots
 
 from predilect.models.compiled import Threads
 from predilect.models.errors import ParameterError

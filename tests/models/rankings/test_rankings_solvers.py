@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import A, B, C, a_ballots, c_ballots
+from rankings_oracles import A, B, C, a_ballots, c_ballots
 from scipy.optimize import minimize
 
 from predilect.models.compiled import Threads

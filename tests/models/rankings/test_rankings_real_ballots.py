@@ -1,7 +1,7 @@
 """Full-data log-likelihoods on real ballots: at least the best known."""
 
 import pytest
-from oracles import FULL_DATA
+from rankings_oracles import FULL_DATA
 
 from predilect.models.rankings import Ballots, RankingsConfig, RankingsModel
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import D_LOG_LIKELIHOOD, A, C, a_ballots, c_ballots, c_start
+from rankings_oracles import D_LOG_LIKELIHOOD, A, C, a_ballots, c_ballots, c_start
 
 from predilect.models.compiled import Threads
 from predilect.models.rankings import Ballots, Mixture, layout

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from oracles import A, B, a_ballots, c_ballots
+from rankings_oracles import A, B, a_ballots, c_ballots
 
 from predilect.models.errors import ArtifactError, DataError, ParameterError
 from predilect.models.ids import IdMap
