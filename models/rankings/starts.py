@@ -118,11 +118,11 @@ def emptied(mixture: Mixture) -> bool:
 
 
 def sample_layout(layout: Layout, n_components: int, seed: int) -> Layout:
-    """The layout itself, or when it is large, ballots drawn from it without replacement: at least 500 a component."""
+    """The layout itself, or when it is large, ballots drawn from it without replacement: at least 200 a component."""
     places = int(layout.offsets[-1])
     if places <= 2 * SEARCH_PLACES:
         return layout
-    wanted = max(int(len(layout) * SEARCH_PLACES / places), 500 * n_components)
+    wanted = max(int(len(layout) * SEARCH_PLACES / places), 200 * n_components)
     if wanted >= len(layout):
         return layout
     rows = np.sort(stream(seed, "sample").choice(len(layout), wanted, replace=False))
