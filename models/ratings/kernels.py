@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from predilect.models.compiled import kernel
 
 TILE = 256
-"""Ratings gathered at a time: they and their Gram matrix stay in the first-level cache."""
+"""Ratings gathered at a time, at most: they and their Gram matrix stay in the first-level cache."""
+PRODUCT = 1 << 18
+"""Multiply-adds of one tile's product, at most: OpenBLAS runs those in the calling thread, whatever its limit is set to
+by other fits of this process, and so adds in one order."""
 
 SETTLED = 1e-8
 """Passes over a row's coordinates end when none moved by more than the root of this, in standard deviations."""
@@ -53,7 +56,8 @@ def update_rows(
     """
     size = len(prior_precisions)
     wide = table.shape[1] // 2
-    tile = np.zeros((TILE, wide), table.dtype)
+    height = max(1, min(TILE, PRODUCT // (wide * wide)))
+    tile = np.zeros((height, wide), table.dtype)
     gram, gram_part = np.zeros((size + 1, wide)), np.zeros((wide, wide), table.dtype)
     spread, spread_part = np.zeros(wide), np.zeros(wide, table.dtype)
     gradient, value, variance = np.zeros(wide), np.zeros(size), np.zeros(size)
@@ -63,8 +67,8 @@ def update_rows(
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
-        for begin in range(start, stop, TILE):
-            end = min(begin + TILE, stop)
+        for begin in range(start, stop, height):
+            end = min(begin + height, stop)
             gather(index[begin:end], ratings[begin - base : end - base], other, size, tile, gram_part, spread_part)
             keep = 0.0 if begin == start else 1.0
             for k in range(size + 1):
@@ -89,7 +93,7 @@ def gather(
     gram: NDArray[Any],
     spread: NDArray[Any],
 ) -> None:
-    """Set `gram` to Σ x xᵀ and `spread` to the summed variances of up to TILE ratings of one row."""
+    """Set `gram` to Σ x xᵀ and `spread` to the summed variances of one row's ratings, up to a tile of them."""
     n, wide = len(index), tile.shape[1]
     for j in range(n):
         source, goal = other[index[j]], tile[j]

@@ -134,7 +134,8 @@ class RatingsModel:
         items, given = self.item_ids.encode(item_ids), np.asarray(ratings, np.float32)
         _check(np.zeros(len(items), np.int32), np.maximum(items, 0), given, 1, len(self.item_ids), self.scale, least=0)
         known = items != UNKNOWN
-        side = fold_in(items[known], given[known], self.posterior.items, self.posterior.users, self.noise_precision)
+        with threads(1):
+            side = fold_in(items[known], given[known], self.posterior.items, self.posterior.users, self.noise_precision)
         return FoldedUser(self, side, items[known], int(np.sum(~known)))
 
     @property

@@ -1,5 +1,7 @@
 """The public estimator: recovery of planted structure, restarts, warm starts, and errors that say what to mend."""
 
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,6 @@ import pytest
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.ids import IdMap
 from predilect.models.ratings import RatingScale, RatingsModel, VBConfig
-from predilect.models.ratings.compile import warm_up
 
 from .build import SCALE, fit, planted
 from .reference import Ratings
@@ -193,8 +194,39 @@ def test_a_fit_needs_24_bytes_a_rating_at_most() -> None:
     assert (peak - factors) / n + 12 <= 24
 
 
-def test_warm_up_is_quick_the_second_time() -> None:
-    assert warm_up() >= warm_up() > 0
+PROBE = """
+import importlib, pkgutil
+import numpy as np
+import predilect.models.ratings as family
+from predilect.models.ids import IdMap
+from predilect.models.ratings.compile import warm_up
+
+names = [found.name for found in pkgutil.iter_modules(family.__path__)]
+modules = [importlib.import_module(f"{family.__name__}.{name}") for name in names]
+kernels = {name: value for module in modules for name, value in vars(module).items() if hasattr(value, "signatures")}
+
+def specialisations():
+    return {name: list(kernel.signatures) for name, kernel in kernels.items()}
+
+assert warm_up() > 0
+compiled = specialisations()
+assert sum(map(bool, compiled.values())) >= 7, compiled  # those called from Python
+users, items = (codes.astype(np.int32) for codes in np.nonzero(np.ones((30, 20))))
+ids = [IdMap(np.arange(30)), IdMap(np.arange(20))]
+scale = family.RatingScale(0, 1)
+for levels in (5, 300):
+    ratings = (np.arange(600) % levels / levels).astype(np.float32)
+    config = family.VBConfig(max_sweeps=2)
+    model = family.RatingsModel.fit(users, items, ratings, scale, config, user_ids=ids[0], item_ids=ids[1], seed=0)
+    model.predict_ids([1, 99], [1, 99])
+    model.recommend_codes(np.arange(30), 3, seen=(np.arange(31), np.zeros(30, np.int32)))
+    model.fold_in([1, 2], [0.5, 1.0]).recommend(3)
+assert specialisations() == compiled
+"""
+
+
+def test_warm_up_compiles_all_that_is_used() -> None:
+    subprocess.run([sys.executable, "-c", PROBE], check=True)
 
 
 def test_movielens_is_predicted_as_well_as_asked(data_dir: Path) -> None:

@@ -60,15 +60,16 @@ def test_a_half_sweep_is_the_coordinate_updates_in_turn_and_none_lowers_the_boun
     assert sums.log_variance == pytest.approx(np.log(variance).sum(), rel=1e-10)
 
 
-def test_rows_longer_than_a_tile() -> None:
+@pytest.mark.parametrize("n_factors", [3, 60])  # of 60, a tile holds fewer
+def test_rows_longer_than_a_tile(n_factors: int) -> None:
     n_items = 2 * TILE + 3
     rng = np.random.default_rng(5)
     item = np.arange(n_items, dtype=np.int32)
     data = rounded(Ratings(np.zeros(n_items, np.int32), item, rng.normal(0, 1, n_items)))
-    state = random_state(1, n_items, 3, seed=6)
+    state = random_state(1, n_items, n_factors, seed=6)
     users, items = to_side(state.users), to_side(state.items)
     run(halves(data, 1, n_items)[0], users, items, state.theta)
-    for k in (3, 0, 1, 2):
+    for k in [n_factors, *range(n_factors)]:
         reference.update_user_coordinate(state, data, 0, k)
     np.testing.assert_allclose(to_plain(users).mean, state.users.mean, rtol=1e-9)
     np.testing.assert_allclose(to_plain(users).variance, state.users.variance, rtol=1e-9)
