@@ -56,9 +56,6 @@ def main() -> None:
     except PredilectError as error:
         err.print(f"[bold red]Error:[/] {_plain(error)}", soft_wrap=True, highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
-        sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
 
@@ -206,10 +203,14 @@ def _run_ratings(parameters: Any, as_json: bool) -> None:
     from predilect.tasks.ratings_source import check_source
 
     check_source(parameters, Settings())  # before Prefect is even imported
-    with contextlib.redirect_stdout(sys.stderr), _progress():
-        from predilect.flows.train import train_ratings as flow
+    try:
+        with contextlib.redirect_stdout(sys.stderr), _progress():
+            from predilect.flows.train import train_ratings as flow
 
-        summary = flow(parameters)
+            summary = flow(parameters)
+    except KeyboardInterrupt:
+        err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
+        raise typer.Exit(130) from None
     if as_json:
         print(json.dumps(summary))
         return

@@ -42,7 +42,10 @@ class Parameters(BaseModel):
 
     data: str = Field(title="Data", description="A file or folder, or the name of a public data set such as ml-100k.")
     name: str | None = Field(
-        default=None, title="Run name", description="Up to 100 letters, digits, '.', '_', '-'; default: made up."
+        default=None,
+        pattern=r"^\w[\w.-]{0,99}$",
+        title="Run name",
+        description="Up to 100 letters, digits, '.', '_', '-'; default: made up.",
     )
     data_dir: str | None = Field(
         default=None, title="Data folder", description="Where named sets are; default: PREDILECT_DATA_DIR."

@@ -1,10 +1,11 @@
 """Run folders: everything one training run writes, and the lock that tells whether its process still lives."""
 
+import contextlib
 import fcntl
 import json
 import os
-import re
 import secrets
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,8 +44,6 @@ class RunFolder:
 
         Raises ParameterError when a run of that name exists, DataError when the folder cannot be written.
         """
-        if name is not None and not re.fullmatch(r"[\w][\w.-]{0,99}", name):
-            raise ParameterError(f"name = {name!r}: use up to 100 letters, digits, '.', '_' and '-'.")
         folder = settings.runs / (name or f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}")
         try:
             settings.runs.mkdir(parents=True, exist_ok=True)
@@ -57,6 +56,8 @@ class RunFolder:
                 f"The run folder {folder} cannot be made ({error.strerror}); set PREDILECT_HOME to a writable folder."
             ) from error
         fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("\n".join(map(str, _prefect_servers(os.getpid()))))
+        lock.flush()
         return cls(folder, lock)
 
     def release(self) -> None:
@@ -80,6 +81,28 @@ def abandoned(settings: Settings) -> Iterator[tuple[Path, IO[str]]]:
         if path.exists():
             yield path.parent, lock
         lock.close()
+
+
+def end_servers(lock: IO[str]) -> None:
+    """End the temporary Prefect server that a killed run left behind; the lock names its process."""
+    for line in lock.read().split():
+        if _is_prefect_server(int(line)):
+            with contextlib.suppress(OSError):
+                os.kill(int(line), signal.SIGTERM)
+
+
+def _prefect_servers(parent: int) -> list[int]:
+    """The temporary servers that Prefect has started under a process (where the system lists children)."""
+    listed = list(Path(f"/proc/{parent}/task").glob("*/children"))
+    children = [int(pid) for path in listed for pid in path.read_text().split()]
+    return [pid for pid in children if _is_prefect_server(pid)]
+
+
+def _is_prefect_server(pid: int) -> bool:
+    try:
+        return b"prefect.server.api.server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def find(settings: Settings, run: str) -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from predilect.models.errors import PredilectError
-from predilect.tasks.runs import abandoned, read_json, write_json
+from predilect.tasks.runs import abandoned, end_servers, read_json, write_json
 from predilect.tasks.settings import Settings
 
 JOURNAL, STATE = "journal.jsonl", "tracking.json"
@@ -134,7 +134,8 @@ def reconcile(settings: Settings) -> list[str]:
     Every command calls this first, so no run stays RUNNING. It costs nothing when there is none.
     """
     closed = []
-    for folder, _ in abandoned(settings):
+    for folder, lock in abandoned(settings):
+        end_servers(lock)
         tracker = Tracker(folder, settings)
         if (folder / JOURNAL).is_file():
             if not tracker.finished():

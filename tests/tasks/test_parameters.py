@@ -42,6 +42,9 @@ def test_texts_become_values() -> None:
         (["scale_low=1"], "scale_low and scale_high together"),
         (["scale_low=5", "scale_high=1"], "must be below"),
         (["n_user_latents=0", "n_item_latents=0"], "must be 1 or more"),
+        (["name=a/b"], "name = 'a/b'"),
+        (["name=.."], "name = '..'"),
+        (["name=" + "x" * 101], "Up to 100 letters"),
         (["seed"], "--set seed: write it as name=value"),
     ],
 )

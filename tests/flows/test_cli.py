@@ -1,0 +1,121 @@
+"""The command line as a person uses it: real processes, one sentence for a mistake, nothing but JSON with --json."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from predilect.tasks import runs
+from predilect.tasks.settings import Settings
+
+COMMAND = str(Path(sys.executable).with_name("predilect"))
+
+
+def _run(home: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("PREDILECT", "PREFECT", "MLFLOW"))}
+    return subprocess.run(
+        [COMMAND, *words],
+        env=plain | {"PREDILECT_HOME": str(home), **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "ratings"], "data: must be given"),
+        (["train", "ratings", "--data", "nowhere.csv"], "nowhere.csv"),
+        (["train", "ratings", "--data", ".", "--set", "tua=1"], "did you mean tau?"),
+        (["train", "ratings", "--data", ".", "--set", "tau=-1"], "greater than 0"),
+        (["train", "ratings", "--data", ".", "--config", "none.toml"], "none.toml"),
+        (["train", "ratings", "--data", "ml-100k", "--data-dir", "nowhere"], "nowhere"),
+        (["train", "ratings", "--data", ".", "--set", "reader=excel"], "reader = 'excel'"),
+        (["train", "ratings", "--data", ".", "--name", "a/b"], "name = 'a/b'"),
+        (["report", "nothing"], "no run matches"),
+        (["sync", "nothing"], "no run matches"),
+    ],
+)
+def test_mistakes_are_one_sentence_before_any_work(tmp_path: Path, words: list[str], said: str) -> None:
+    ran = _run(tmp_path, *words)
+    assert ran.returncode == 2
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert ran.stdout == ""
+    assert not list((tmp_path / "state" / "runs").glob("*"))
+
+
+def test_home_that_cannot_be_written(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    ran = _run(blocked / "home", "runs")
+    assert ran.returncode == 2
+    assert "PREDILECT_HOME" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_json_on_stdout_and_nothing_else(tmp_path: Path, ratings_csv: Path) -> None:
+    words = ["--set", "resamples=100", "--set", "restarts=1", "--set", "max_sweeps=5", "--seed", "3", "--threads", "1"]
+    ran = _run(tmp_path, "train", "ratings", "--data", str(ratings_csv), "--name", "one", "--json", *words)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["run"] == "one"
+    assert found["parameters"]["seed"] == 3
+    assert Path(found["model_path"], "manifest.json").is_file()
+    listed = json.loads(_run(tmp_path, "runs", "--json").stdout)
+    assert [(row["run"], row["status"], row["run_id"]) for row in listed] == [("one", "FINISHED", found["run_id"])]
+    assert "one" in _run(tmp_path, "runs").stdout
+    assert _run(tmp_path, "report", "on", "--no-open").stdout.strip() == found["report_path"]
+    assert _run(tmp_path, "sync").stdout.startswith("Nothing waits")
+
+
+def test_doctor_says_what_is_there(tmp_path: Path) -> None:
+    ran = _run(tmp_path, "doctor", "--json", "--data-dir", str(tmp_path))
+    assert ran.returncode == 0, ran.stdout
+    checks = {check["name"]: check for check in json.loads(ran.stdout)}
+    assert set(checks) >= {"packages", "threads", "home", "port 4200", "port 5000", "data folder", "tracking store"}
+    bad = _run(tmp_path, "doctor", "--data-dir", str(tmp_path / "nowhere"), PREDILECT_TRACKING_URI="http://127.0.0.1:9")
+    assert bad.returncode == 1
+    assert "nowhere is not a folder" in bad.stdout
+    assert "does not answer" in bad.stdout
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_stopped_run_is_closed(tmp_path: Path, ratings_csv: Path, sent: signal.Signals, code: int) -> None:
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("PREDILECT", "PREFECT", "MLFLOW"))}
+    words = ["--data", str(ratings_csv), "--name", "long", "--set", "max_sweeps=100000", "--set", "tolerance=1e-15"]
+    process = subprocess.Popen(
+        [COMMAND, "train", "ratings", *words, "--set", "restarts=100"],
+        env=plain | {"PREDILECT_HOME": str(tmp_path)},
+        stderr=open(tmp_path / "stderr", "w"),  # noqa: SIM115 (a pipe would be held by the server left behind)
+        start_new_session=True,
+    )
+    settings = Settings(home=tmp_path)
+    folder = settings.runs / "long"
+    end = time.monotonic() + 240
+    while not (folder / "test_rows.npy").exists():  # it fits
+        assert time.monotonic() < end
+        assert process.poll() is None, (tmp_path / "stderr").read_text()
+        time.sleep(0.2)
+    time.sleep(1)
+    process.send_signal(sent)
+    assert process.wait(timeout=60) == code
+    errors = (tmp_path / "stderr").read_text()
+    assert json.loads(_run(tmp_path, "runs", "--json").stdout)[0]["status"] == "KILLED"
+    if sent == signal.SIGINT:
+        assert "Stopped." in errors
+        assert "Traceback" not in errors
+    from mlflow import MlflowClient
+
+    found = MlflowClient(f"sqlite:///{tmp_path / 'mlruns' / 'mlflow.db'}").get_run(runs.mlflow_id(folder) or "")
+    assert found.info.status == "KILLED"
+    assert not (folder / "model").exists()
+    servers = subprocess.run(["pgrep", "-s", str(process.pid)], capture_output=True, text=True, check=False)
+    assert servers.stdout == ""  # Prefect's temporary server is gone too
