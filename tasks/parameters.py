@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from predilect.models.errors import ParameterError
 from predilect.models.evaluation.splits import parse_split
+from predilect.models.ratings.config import VBConfig
 
 
 class Search(StrEnum):
@@ -132,34 +133,40 @@ class RatingsParameters(Parameters):
         default=400, ge=4, le=100_000, title="Search budget", description="4 to 100000 fits at most, a fold each."
     )
     n_user_latents: int = Field(
-        default=3,
+        default=VBConfig.n_user_latents,
         ge=0,
         le=500,
         title="User latents |U|",
         description="0 to 500; with auto, |U| + |M| is a bound.",
     )
     n_item_latents: int = Field(
-        default=2,
+        default=VBConfig.n_item_latents,
         ge=0,
         le=500,
         title="Item latents |M|",
         description="0 to 500; with auto, |U| + |M| is a bound.",
     )
-    tau: float = Field(default=1.0, gt=0, le=1e6, title="Tau", description="Above 0, to 1e6: precision of the weights.")
+    tau: float = Field(
+        default=VBConfig.tau, gt=0, le=1e6, title="Tau", description="Above 0, to 1e6: precision of the weights."
+    )
     precisions: Precisions = Field(
         default=Precisions.empirical_bayes,
         title="Precisions",
         description="With search=none: learned (empirical_bayes) or the given tau (fixed).",
     )
-    max_sweeps: int = Field(default=100, ge=1, le=100_000, title="Most sweeps", description="1 to 100000.")
+    max_sweeps: int = Field(
+        default=VBConfig.max_sweeps, ge=1, le=100_000, title="Most sweeps", description="1 to 100000."
+    )
     tolerance: float = Field(
-        default=1e-5,
+        default=VBConfig.tolerance,
         gt=0,
         lt=1,
         title="Tolerance",
         description="Above 0, below 1: relative rise of the bound.",
     )
-    restarts: int = Field(default=3, ge=1, le=100, title="Restarts", description="1 to 100; the best bound is kept.")
+    restarts: int = Field(
+        default=VBConfig.restarts, ge=1, le=100, title="Restarts", description="1 to 100; the best bound is kept."
+    )
 
     resamples: int = Field(
         default=1000, ge=100, le=100_000, title="Bootstrap resamples", description="100 to 100000, by user."
