@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def training_run(parameters: Parameters, family: str, flow_run_id: str | None) -
     What the disk refuses (no space, no permission) becomes a DataError that says so.
     """
     settings = Settings()
-    held = RunFolder.create(settings, parameters.name, f"{family}-{Path(parameters.data).stem or 'data'}")
+    held = RunFolder.create(settings, parameters.name, f"{family}-{_stem(parameters.data)}")
     tracker = Tracker(held.path, settings)
     try:
         facts = {
@@ -96,6 +97,13 @@ def training_run(parameters: Parameters, family: str, flow_run_id: str | None) -
     finally:
         tracker.flush()
         held.release()
+
+
+def _stem(data: str) -> str:
+    """The part of a made-up run name that tells the data: the file's name, or its folder's if that says nothing."""
+    path = Path(data).expanduser()
+    name = path.resolve().parent.name if path.stem in ("ratings", "ballots", "clicks") else path.stem
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60] or "data"
 
 
 def experiment_name(family: str) -> str:
