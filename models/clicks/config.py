@@ -31,7 +31,7 @@ class ClicksConfig:
     """The weak prior precision of the two intercepts."""
     single_block: bool = False
     """One precision for shared features and cluster copies together, as in the paper."""
-    rank: int = 256
+    rank: int = 64
     """k, the directions of the posterior that are kept exactly (up to the number of coefficients)."""
     residual: Literal["spread", "none"] = "spread"
     """Directions beyond the rank: spread what the data say about them, or leave them at the prior as in the paper."""

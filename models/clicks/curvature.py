@@ -27,15 +27,12 @@ class RowMap:
     def linear(self, vector: Array) -> Array:
         """(n_linear,) → (sides, n_rows) without group effects."""
         layout = self.layout
-        out = np.empty((len(layout.sides), self.product.n_rows))
-        if layout.feature_sides:
-            parts = np.stack([vector[layout.linear[s]][1:] for s in layout.feature_sides])
-            out[layout.feature_sides] = self.product.forward(parts)
-        for s, where in enumerate(layout.linear):
-            if s in layout.feature_sides:
-                out[s] += vector[where.start]
-            else:
-                out[s] = vector[where.start]
+        intercepts = np.array([vector[where.start] for where in layout.linear])
+        if layout.feature_sides == list(range(len(layout.sides))):
+            return self.product.forward(np.stack([vector[where][1:] for where in layout.linear]), intercepts)
+        out = np.repeat(intercepts[:, None], self.product.n_rows, axis=1)
+        for s in layout.feature_sides:
+            out[s] = self.product.forward(vector[layout.linear[s]][None, 1:], intercepts[[s]])[0]
         return out
 
     def linear_adjoint(self, weights: Array, *, squared: bool = False) -> Array:
@@ -43,7 +40,8 @@ class RowMap:
         layout = self.layout
         out = np.empty(layout.n_linear)
         if layout.feature_sides:
-            parts = self.product.adjoint(np.ascontiguousarray(weights[layout.feature_sides]), squared=squared)
+            used = weights if len(layout.feature_sides) == len(weights) else weights[layout.feature_sides]
+            parts = self.product.adjoint(used, squared=squared)
             for s, part in zip(layout.feature_sides, parts, strict=True):
                 out[layout.linear[s]][1:] = part
         for s, where in enumerate(layout.linear):
@@ -53,7 +51,10 @@ class RowMap:
     def group_sums(self, weights: Array) -> Array:
         """(n_rows,) → (n_groups,); rows without a group are left out."""
         # Slot 0 collects the rows without a group.
-        return np.bincount(self.groups + 1, weights=weights, minlength=self.layout.n_groups + 1)[1:]
+        sums: Array = np.bincount(self.groups + 1, weights=weights, minlength=self.layout.n_groups + 1)[1:].astype(
+            np.float64, copy=False
+        )
+        return sums
 
     def at_rows(self, effects: Array) -> Array:
         """(n_groups,) → (n_rows,), 0 for rows without a group."""
@@ -119,7 +120,11 @@ class Curvature:
         h = self.row_hessian
         if not self._coupled:
             return h * z
-        return np.stack([h[0] * z[0] + h[1] * z[1], h[1] * z[0] + h[2] * z[1]])
+        out = h[[0, 2]]
+        out *= z
+        out[0] += h[1] * z[1]
+        out[1] += h[1] * z[0]
+        return out
 
     def solve_groups(self, right: Array) -> Array:
         """D⁻¹ times (n_group_sides, n_groups)."""
@@ -170,7 +175,7 @@ class Curvature:
 
 
 def conjugate_gradient(curvature: Curvature, right: Array, start: Array, *, tolerance: float, limit: int) -> Array:
-    """S⁻¹ right by preconditioned conjugate gradients, from `start`, to a relative residual in the preconditioned norm."""
+    """S⁻¹ right by preconditioned conjugate gradients, from `start`, to a relative residual in that norm."""
     inverse = 1.0 / curvature.diagonal
     x = start.copy()
     residual = right - curvature.product(x) if x.any() else right.copy()

@@ -64,7 +64,7 @@ class Design:
         named = (("features", matrix.shape[1]),) if parts is None else parts
         if sum(width for _, width in named) != matrix.shape[1]:
             raise DataError(
-                f"The parts {dict(named)} do not add up to the {matrix.shape[1]} feature columns; give each column a part."
+                f"The parts {dict(named)} do not add up to {matrix.shape[1]} feature columns; give each column a part."
             )
         return cls(
             features=matrix,
@@ -95,7 +95,7 @@ class Design:
     def expand(self, *, with_features: bool = True) -> Any:
         """The rows as an explicit CSR matrix (n_rows, 1 + width) in float64: meant for blocks of rows.
 
-        Columns: the intercept, the shared copy, then the copy of cluster 0, 1, … . Without features, the intercept only.
+        Columns: the intercept, the shared copy, then the copies of cluster 0, 1, …; without features the intercept.
         """
         ones = sparse.csr_matrix(np.ones((len(self), 1)))
         if not with_features:

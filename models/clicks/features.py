@@ -106,7 +106,8 @@ class FeatureEncoder:
         parts: list[Any] = []
         for name, words in self._texts.items():
             column = _column(columns.texts, name)
-            parts.append(words.transform(column) if words.vocabulary_ else sparse.csr_matrix((n_lines, 0)))
+            empty = not n_lines or not words.vocabulary_
+            parts.append(sparse.csr_matrix((n_lines, len(words.vocabulary_))) if empty else words.transform(column))
         for name, ids in self._categories.items():
             codes = ids.encode(_column(columns.categories, name))
             known = np.flatnonzero(codes >= 0)

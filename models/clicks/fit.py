@@ -41,7 +41,7 @@ class FitReport:
 
 
 class Fit:
-    """The data of one fit (rows sorted by line and cluster), its objective, and the best point so far."""
+    """The data of one fit, its objective, and the best point so far."""
 
     def __init__(
         self,
@@ -53,11 +53,20 @@ class Fit:
         seed: int,
         pool: Threads,
     ) -> None:
-        self.design, self.layout, self.config, self.seed = design, layout, config, seed
-        self._n, self._v, self._pool = impressions, clicks, pool
-        product = FactoredProduct(design, pool)
-        self.rows = RowMap(product, design.groups, layout)
-        self._side_rows = [RowMap(product, design.groups, layout.one_side(s)) for s in range(len(layout.sides))]
+        order = np.lexsort((design.groups, design.clusters, design.lines))
+        design = design.take(order)
+        self._n, self._v = impressions[order], clicks[order]
+        # Rows with the same context are one row to everything linear.
+        change = np.ones(len(design), bool)
+        for codes in (design.lines, design.clusters, design.groups):
+            change[1:] |= np.diff(codes) != 0
+        self._starts = np.flatnonzero(change)
+        self._repeats = np.diff(np.append(self._starts, len(design)))
+        self.contexts = design.take(self._starts)
+        self.layout, self.config, self.seed, self._pool = layout, config, seed, pool
+        product = FactoredProduct(self.contexts, pool)
+        self.rows = RowMap(product, self.contexts.groups, layout)
+        self._side_rows = [RowMap(product, self.contexts.groups, layout.one_side(s)) for s in range(len(layout.sides))]
         self.n_iterations, self.n_products = 0, 0
         total, picked = float(impressions.sum(dtype=np.int64)), float(clicks.sum(dtype=np.int64))
         self._x = np.zeros(layout.size)
@@ -67,19 +76,29 @@ class Fit:
 
     def evaluate(self, x: Array, precision: Array) -> Point:
         """-log likelihood + Σ c·w²/2 with its derivatives."""
-        value, slope, bend = negative_log_likelihood(self._v, self._n, self.rows.logits(x), self._pool, second=True)
+        value, slope, bend = negative_log_likelihood(self._v, self._n, self._logits(x), self._pool, second=True)
+        slope, bend = self._by_context(slope), self._by_context(bend)
         penalised = value + 0.5 * float(precision @ (x * x))
         gradient = self.rows.gradient(slope) + precision * x
         return Point(x, penalised, gradient, lambda: Curvature(self.rows, bend, precision))
 
-    def maximise(self, precisions: dict[str, float]) -> Optimum:
-        """The maximum a posteriori, warm-started from the last one."""
+    def _logits(self, x: Array) -> Array:
+        """(sides, n_rows) in the sorted order."""
+        return np.repeat(self.rows.logits(x), self._repeats, axis=1)
+
+    def _by_context(self, values: Array) -> Array:
+        """(k, n_rows) → (k, n_contexts), summed."""
+        return np.add.reduceat(values, self._starts, axis=1)
+
+    def maximise(self, precisions: dict[str, float], excess: float = 0.0) -> Optimum:
+        """The maximum a posteriori, warm-started from the last one; `excess` as for `minimise`."""
         precision = self.layout.precision_vector(precisions)
         optimum = minimise(
             lambda x: self.evaluate(x, precision),
             self._x,
             tolerance=self.config.tolerance,
             max_iterations=self.config.max_iterations,
+            excess=excess,
         )
         self._x = optimum.point.x
         self.n_iterations += optimum.n_iterations
@@ -103,13 +122,13 @@ class Fit:
         probes = [Probes(rows.layout, config.n_probes, self.seed) for rows in self._side_rows]
         round_number = 0
 
-        def update(learned: dict[str, float]) -> dict[str, float]:
+        def update(learned: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
             nonlocal round_number
             precisions = all_precisions | learned
             if on_round is not None:
                 on_round(round_number, precisions)
             round_number += 1
-            x = self.maximise(precisions).point.x
+            x = self.maximise(precisions, excess=3e-3).point.x
             determined = self._degrees_of_freedom(x, precisions, probes)
             new = {}
             for block in layout.blocks:
@@ -117,7 +136,7 @@ class Fit:
                     size = float(np.square(x[block.start : block.stop]).sum())
                     estimate = max(determined[block.name], 1e-3) / max(size, 1e-300)
                     new[block.name] = float(np.clip(estimate, LOWEST, HIGHEST))
-            return new
+            return new, determined
 
         start = {name: all_precisions[name] for name in names if name not in held}
         learned, trace, converged = fixed_point(
@@ -130,13 +149,13 @@ class Fit:
         return self._low_rank(x, precisions, self.config.residual)
 
     def _information(self, x: Array) -> Array:
-        return fisher_information(self._n, self.rows.logits(x), self._pool)
+        return self._by_context(fisher_information(self._n, self._logits(x), self._pool))
 
     def _degrees_of_freedom(self, x: Array, precisions: dict[str, float], probes: list[Probes]) -> dict[str, float]:
         determined: dict[str, float] = {}
         if self.config.evidence == "hutchinson":
             for side, curvature in zip(probes, self._curvatures(x, precisions), strict=True):
-                determined |= side.degrees_of_freedom(curvature, precisions)
+                determined |= side.degrees_of_freedom(curvature)
             return determined
         residual: Residual = "none" if self.config.evidence == "paper" else "spread"
         for rows, posterior in zip(self._side_rows, self._low_rank(x, precisions, residual), strict=True):
@@ -153,6 +172,6 @@ class Fit:
 
     def _low_rank(self, x: Array, precisions: dict[str, float], residual: Residual) -> tuple[SidePosterior, ...]:
         return tuple(
-            side_posterior(self.design, curvature, self.config.rank, residual, self.seed)
+            side_posterior(self.contexts, curvature, self.config.rank, residual, self.seed)
             for curvature in self._curvatures(x, precisions)
         )

@@ -100,7 +100,7 @@ def _rising(
             r2 += term / factor
         return m * log_ratio + math.log(product), r1, r2
     product, r1, r2 = 1.0, 0.0, 0.0
-    n_terms = m if m <= _DIRECT else int(math.ceil(10.0 - a))
+    n_terms = m if m <= _DIRECT else math.ceil(10.0 - a)
     for i in range(1, n_terms):
         factor = a + i
         term = i / factor
@@ -122,7 +122,7 @@ def _rising(
 def beta_binomial_row(
     v: int, n: int, zeta: float, eta: float, second: bool
 ) -> tuple[float, float, float, float, float, float]:
-    """-log BB(v; n, α⁺, α⁻) of one row, its gradient in (ζ, η) and, if `second`, its Hessian (ζζ, ζη, ηη); else zeros."""
+    """-log BB(v; n, α⁺, α⁻) of one row, its gradient in (ζ, η) and, if `second`, its Hessian (ζζ, ζη, ηη)."""
     if n == 0:
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     eta = min(max(eta, ETA_LOW), ETA_HIGH)

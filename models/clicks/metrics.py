@@ -51,17 +51,22 @@ def sauc(
 
 
 def serendipity_reward(
-    contexts: Any, users: NDArray[Any], test_contexts: NDArray[Any], test_users: NDArray[Any], features: Any, copies: Array
+    contexts: Any,
+    users: NDArray[Any],
+    test_contexts: NDArray[Any],
+    test_users: NDArray[Any],
+    features: Any,
+    copies: Array,
 ) -> Array:
-    """r = 1 + x·x - (Xx)ᵀ(I + XXᵀ)⁻¹(Xx) of every test row (paper eq. 8); (n_test,).
+    """r = 1 + x·x - (Xx)ᵀ(I + XXᵀ)⁻¹(Xx) of every test row, X the contexts its user picked (paper eq. 8); (n_test,).
 
-    contexts, users: the training clicks, (n_clicks,) each: the line of `features` that a user code picked. test_contexts,
-    test_users: lines and users of the test rows; user -1 has no clicks. features: CSR (n_lines, n_features). copies:
-    (n_test,) how often x holds the line, 2 with a cluster copy, else 1; the training contexts of a user hold it as often.
-    A user's repeated clicks on one line are one context. One Cholesky factor a user; r = 1 + x·x without clicks.
+    contexts, users: the training clicks, (n_clicks,) each: the line of `features` that a user code picked; repeated
+    clicks on one line count once. test_contexts, test_users: lines and users of the test rows; user -1 has no clicks,
+    for whom r = 1 + x·x. features: CSR (n_lines, n_features). copies: (n_test,) how often x holds the line: 2 with a
+    cluster copy, else 1; a user's training contexts hold it as often. One Cholesky factor a user.
     """
     squares = np.asarray(features.multiply(features).sum(axis=1), dtype=np.float64).ravel()
-    reward = 1.0 + copies * squares[test_contexts]
+    reward: Array = 1.0 + copies * squares[test_contexts]
     picked = np.unique(np.stack([users, contexts], axis=1), axis=0) if len(users) else np.zeros((0, 2), np.int64)
     order = np.argsort(test_users, kind="stable")
     ordered = test_users[order]
@@ -88,7 +93,8 @@ def covered(intervals: NDArray[np.int64], clicks: Counts) -> NDArray[np.bool_]:
 def _runs(ordered: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Values, starts and stops of the runs of equal values."""
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.int64)
-    return ordered[starts], starts, np.append(starts[1:], len(ordered))[: len(starts)]
+    stops = np.append(starts[1:], len(ordered))[: len(starts)]
+    return ordered[starts], starts, stops
 
 
 def _dense(matrix: Any) -> Array:

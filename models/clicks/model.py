@@ -1,7 +1,7 @@
 """The clicks model: six models of click probability in context behind one estimator."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,38 +13,19 @@ from predilect.models import artifact
 from predilect.models.clicks.blocks import SIDES, Layout, Side
 from predilect.models.clicks.config import ClicksConfig
 from predilect.models.clicks.design import Design, check_counts
+from predilect.models.clicks.encoder import ContextEncoder
 from predilect.models.clicks.fit import Fit, FitReport, OnRound
 from predilect.models.clicks.kernels import ETA_HIGH
 from predilect.models.clicks.posterior import SidePosterior
+from predilect.models.clicks.prediction import Prediction
 from predilect.models.compiled import default_threads, threads
-from predilect.models.errors import DataError, ParameterError
+from predilect.models.errors import ArtifactError, DataError, ParameterError
 
 Array = NDArray[np.float64]
 
 KIND, SCHEMA_VERSION = "clicks", 1
 
 _BLOCK_ROWS = 20_000
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """ζ ~ N(zeta, zeta_sd²) and η ~ N(eta, eta_sd²) of every row, independent (paper eq. 5); all (n_rows,).
-
-    The click probability is θ ~ Beta(e^(ζ+η), e^η): σ(ζ) is expected, a larger η means less variability. The m- models
-    have zero standard deviations; the log models have η = 300, at which θ does not vary.
-    """
-
-    zeta: Array
-    zeta_sd: Array
-    eta: Array
-    eta_sd: Array
-
-    def __len__(self) -> int:
-        return len(self.zeta)
-
-    def take(self, rows: Any) -> "Prediction":
-        """Some of the rows."""
-        return Prediction(self.zeta[rows], self.zeta_sd[rows], self.eta[rows], self.eta_sd[rows])
 
 
 class ClicksModel:
@@ -59,8 +40,11 @@ class ClicksModel:
         posteriors: tuple[SidePosterior, ...],
         shape: dict[str, Any],
         report: FitReport,
+        encoder: ContextEncoder | None,
     ) -> None:
         self.config, self.layout, self.report = config, layout, report
+        self.encoder = encoder
+        """How its designs are made from ids and feature columns; saved with the model."""
         self.coefficients = coefficients
         """(layout.size,) the maximum a posteriori, in the order of `layout.blocks`."""
         self.precisions = precisions
@@ -78,6 +62,7 @@ class ClicksModel:
         clicks: ArrayLike,
         config: ClicksConfig | None = None,
         *,
+        encoder: ContextEncoder | None = None,
         seed: int = 0,
         n_threads: int | None = None,
         on_round: OnRound | None = None,
@@ -85,6 +70,7 @@ class ClicksModel:
         """Maximum a posteriori under learned prior precisions, then Laplace's posterior for the l- models.
 
         impressions, clicks: (n_rows,) whole numbers, clicks ≤ impressions; rows without impressions change nothing.
+        encoder: the one that made the design, to be saved with the model.
         on_round(round, precisions) is called before every round of empirical Bayes.
         Bit-identical for any n_threads. Raises DataError, ParameterError, NotConvergedError.
         """
@@ -96,8 +82,6 @@ class ClicksModel:
             )
         if n.sum(dtype=np.int64) == 0:
             raise DataError("No row has impressions, so there is nothing to learn from; give rows with impressions.")
-        order = np.lexsort((design.clusters, design.lines))
-        design, n, v = design.take(order), n[order], v[order]
         layout = Layout(design, _sides(config, design), single_block=config.single_block)
         with threads(n_threads or default_threads()) as pool:
             fit = Fit(design, n, v, layout, config, seed, pool)
@@ -108,7 +92,7 @@ class ClicksModel:
             optimum.point.value, optimum.gradient_norm, fit.n_iterations, fit.n_products, converged, trace
         )
         shape = {name: getattr(design, name) for name in ("n_features", "n_clusters", "n_groups", "parts")}
-        return cls(config, layout, optimum.point.x, precisions, posteriors, shape, report)
+        return cls(config, layout, optimum.point.x, precisions, posteriors, shape, report, encoder)
 
     def predict(self, design: Design) -> Prediction:
         """The predictive normals of ζ and η for every row of a design over the same features, in blocks.
@@ -119,7 +103,7 @@ class ClicksModel:
         for name in ("n_features", "n_clusters", "n_groups"):
             if getattr(design, name) != self.shape[name]:
                 raise DataError(
-                    f"The design has {name} = {getattr(design, name)} but the model was fitted with {self.shape[name]}; "
+                    f"The design has {name} = {getattr(design, name)} but the model was fitted on {self.shape[name]}; "
                     "encode the rows with the model's own encoder."
                 )
         out = np.zeros((4, len(design)))
@@ -129,6 +113,24 @@ class ClicksModel:
             for s in range(len(self.layout.sides)):
                 out[2 * s, rows], out[2 * s + 1, rows] = self._predict_side(s, block)
         return Prediction(*out)
+
+    def block(self, name: str) -> tuple[Array, Array]:
+        """Posterior mean and standard deviation (0 for m- models) of the coefficients of a block; (size,) each.
+
+        "mean.text" and "dispersion.text" are the words of a text column called text, in the order of the encoder's
+        names. Raises ParameterError for a block that the model does not have.
+        """
+        for s in range(len(self.layout.sides)):
+            side = self.layout.one_side(s)
+            for block in side.blocks:
+                if block.name == name:
+                    where = slice(block.start, block.stop)
+                    mean = self.layout.side_entries(s, self.coefficients)[where]
+                    if not self.posteriors:
+                        return mean, np.zeros(len(mean))
+                    return mean, np.sqrt(np.maximum(self.posteriors[s].block_variances(block), 0.0))
+        names = ", ".join(block.name for block in self.layout.blocks)
+        raise ParameterError(f"The model has no block {name!r}; it has {names}.")
 
     def draw_zeta(self, design: Design, rng: np.random.Generator) -> Array:
         """ζ of every row under one joint draw of the mean's coefficients, for Thompson sampling; (n_rows,).
@@ -187,11 +189,16 @@ class ClicksModel:
                 arrays[f"{name}_group_variance"] = posterior.group_variance
                 for part in ("data", "indices", "indptr"):
                     arrays[f"{name}_group_{part}"] = getattr(posterior.group_lines, part)
+        encoder_facts = None
+        if self.encoder is not None:
+            encoder_arrays, encoder_facts = self.encoder.to_arrays()
+            arrays |= {f"encoder_{name}": array for name, array in encoder_arrays.items()}
         facts = {
             "config": {**asdict(self.config), "precisions": dict(self.config.precisions)},
             "precisions": self.precisions,
             "shape": self.shape,
             "report": asdict(self.report),
+            "encoder": encoder_facts,
         }
         artifact.save(folder, KIND, SCHEMA_VERSION, arrays, facts)
 
@@ -199,6 +206,15 @@ class ClicksModel:
     def load(cls, folder: Path) -> Self:
         """The model in a folder. Raises ArtifactError when it is missing, damaged or of another kind."""
         arrays, facts = artifact.load(folder, KIND, SCHEMA_VERSION)
+        try:
+            return cls._restore(arrays, facts)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArtifactError(
+                f"{folder} is damaged ({type(error).__name__}: {error}); restore or retrain the model."
+            ) from error
+
+    @classmethod
+    def _restore(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
         config = ClicksConfig(**facts["config"])
         shape = {**facts["shape"], "parts": tuple((name, width) for name, width in facts["shape"]["parts"])}
         empty = Design.of(
@@ -209,8 +225,14 @@ class ClicksModel:
         )
         layout = Layout(empty, _sides(config, empty), single_block=config.single_block)
         posteriors = tuple(_load_side(arrays, name, layout.n_groups) for name in SIDES if f"{name}_scale" in arrays)
+        encoder = None
+        if facts["encoder"] is not None:
+            own = {
+                name.removeprefix("encoder_"): array for name, array in arrays.items() if name.startswith("encoder_")
+            }
+            encoder = ContextEncoder.from_arrays(own, facts["encoder"])
         report = FitReport(**facts["report"])
-        return cls(config, layout, arrays["coefficients"], facts["precisions"], posteriors, shape, report)
+        return cls(config, layout, arrays["coefficients"], facts["precisions"], posteriors, shape, report, encoder)
 
 
 def _sides(config: ClicksConfig, design: Design) -> tuple[Side, ...]:

@@ -23,14 +23,14 @@ _DENSE_SIZE = 1200
 
 @dataclass(frozen=True)
 class SidePosterior:
-    """Covariance of [intercept, features, clusters]: diag(scale) - factor·factorᵀ, and of the group effects given them."""
+    """Covariance of [intercept, features, clusters], diag(scale) - factor·factorᵀ, and of group effects given them."""
 
     scale: Array
     """(n_linear,)"""
     factor: Array
     """(n_linear, k)"""
     group_lines: Any
-    """CSR (n_groups, n_linear): D⁻¹Bᵀ, by which a group effect falls when the linear coefficients rise; None without."""
+    """CSR (n_groups, n_linear) D⁻¹Bᵀ, by which a group effect falls when linear coefficients rise; None without."""
     group_variance: Array
     """(n_groups,) 1/D, the variance of a group effect given the linear coefficients; empty without groups."""
 
@@ -45,7 +45,8 @@ class SidePosterior:
         explained = rows @ self.factor
         variance = rows.multiply(rows) @ self.scale - np.einsum("rk,rk->r", explained, explained)
         # Rounding may leave a tiny negative number where the data say almost all.
-        return np.maximum(variance, 0.0) + own
+        total: Array = np.maximum(variance, 0.0) + own
+        return total
 
     def draw(self, rng: np.random.Generator) -> Array:
         """One draw of the linear coefficients' deviation from their mean, exact for the stored covariance."""
@@ -56,16 +57,20 @@ class SidePosterior:
             noise -= u @ ((1.0 - np.sqrt(np.maximum(1.0 - s * s, 0.0))) * (u.T @ noise))
         return root * noise
 
+    def block_variances(self, block: Block) -> Array:
+        """Marginal variances of the coefficients of a block; (size,)."""
+        if block.start < len(self.scale):
+            where = slice(block.start, block.stop)
+            linear: Array = self.scale[where] - np.square(self.factor[where]).sum(axis=1)
+            return linear
+        lines = self.group_lines
+        explained = np.square(lines @ self.factor).sum(axis=1)
+        effects: Array = self.group_variance + lines.multiply(lines) @ self.scale - explained
+        return effects
+
     def degrees_of_freedom(self, block: Block, precision: float) -> float:
         """d - c·tr Σ of a block: how many of its coefficients the data determine."""
-        if block.start >= len(self.scale):
-            lines = self.group_lines
-            explained = lines @ self.factor
-            variance = self.group_variance + lines.multiply(lines) @ self.scale - (explained * explained).sum(axis=1)
-        else:
-            where = slice(block.start, block.stop)
-            variance = self.scale[where] - (self.factor[where] ** 2).sum(axis=1)
-        return float(block.size - precision * variance.sum())
+        return float(block.size - precision * self.block_variances(block).sum())
 
 
 def side_posterior(design: Design, curvature: Curvature, rank: int, residual: Residual, seed: int) -> SidePosterior:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from predilect.models.clicks.kernels import Counts, beta_binomial_row
-from predilect.models.clicks.model import Prediction
+from predilect.models.clicks.prediction import Prediction
 from predilect.models.clicks.scores import normal_points
 from predilect.models.compiled import default_threads, exact_kernel, threads
 
@@ -46,7 +46,7 @@ def _log_predictive(
     start: int,
     stop: int,
 ) -> None:
-    """log ∫∫ BB(v; n, ζ, η) N(ζ) N(η) without the binomial coefficient, by adaptive Gauss–Hermite in ζ for every η node."""
+    """log ∫∫ BB(v; n, ζ, η) N(ζ) N(η), no binomial coefficient: Gauss–Hermite around the mode in ζ at every η."""
     for r in range(start, stop):
         v, n = clicks[r], impressions[r]
         zeta, zeta_sd, eta, eta_sd = normals[0, r], normals[1, r], normals[2, r], normals[3, r]
@@ -151,8 +151,8 @@ def count_intervals(
 ) -> NDArray[np.int64]:
     """Central intervals of click counts, (n_rows, 2) inclusive, by a mixture over Sobol points of (ζ, η).
 
-    The ends are the smallest counts whose distribution function reaches (1 - level)/2 and (1 + level)/2; counts are whole,
-    so an interval covers at least `level`. Costs n_points·(upper end) a row.
+    The ends are the smallest counts whose distribution function reaches (1 - level)/2 and (1 + level)/2; counts are
+    whole, so an interval covers at least `level`. Costs n_points·(upper end) a row.
     """
     normals = np.stack([prediction.zeta, prediction.zeta_sd, prediction.eta, prediction.eta_sd])
     points = normal_points(n_points, seed)
@@ -161,9 +161,7 @@ def count_intervals(
 
     def work(chunk: int) -> None:
         stop = min((chunk + 1) * _ROWS_PER_CHUNK, len(out))
-        inner(
-            impressions, normals, points, (1 - level) / 2, (1 + level) / 2, out, chunk * _ROWS_PER_CHUNK, stop
-        )
+        inner(impressions, normals, points, (1 - level) / 2, (1 + level) / 2, out, chunk * _ROWS_PER_CHUNK, stop)
 
     with threads(n_threads or default_threads()) as pool:
         pool.run(work, -(-len(out) // _ROWS_PER_CHUNK))

@@ -22,38 +22,39 @@ def _forward(
     row_ptr: Any,
     clusters: Codes,
     theta: Array,
+    offsets: Array,
     out: Array,
     start: int,
     stop: int,
 ) -> None:
-    """out[s, r] = x_r · theta[…, s] for the rows of lines start..stop; theta is (1 + n_clusters, n_features, sides)."""
+    """out[s, r] = offsets[s] + x_r · theta[…, s] for the rows of lines start..stop.
+
+    theta: (1 + n_clusters, n_features, sides).
+    """
     two = theta.shape[2] == 2
     for line in range(start, stop):
         first, last = indptr[line], indptr[line + 1]
-        shared0, shared1 = 0.0, 0.0
+        shared0, shared1 = offsets[0], 0.0
+        for k in range(first, last):
+            shared0 += values[k] * theta[0, indices[k], 0]
         if two:
+            shared1 = offsets[1]
             for k in range(first, last):
-                shared0 += values[k] * theta[0, indices[k], 0]
                 shared1 += values[k] * theta[0, indices[k], 1]
-        else:
-            for k in range(first, last):
-                shared0 += values[k] * theta[0, indices[k], 0]
         r, end = row_ptr[line], row_ptr[line + 1]
         while r < end:
             cluster = clusters[r]
-            own0, own1 = 0.0, 0.0
+            z0, z1 = shared0, shared1
             if cluster >= 0:
+                for k in range(first, last):
+                    z0 += values[k] * theta[1 + cluster, indices[k], 0]
                 if two:
                     for k in range(first, last):
-                        own0 += values[k] * theta[1 + cluster, indices[k], 0]
-                        own1 += values[k] * theta[1 + cluster, indices[k], 1]
-                else:
-                    for k in range(first, last):
-                        own0 += values[k] * theta[1 + cluster, indices[k], 0]
+                        z1 += values[k] * theta[1 + cluster, indices[k], 1]
             while r < end and clusters[r] == cluster:
-                out[0, r] = shared0 + own0
+                out[0, r] = z0
                 if two:
-                    out[1, r] = shared1 + own1
+                    out[1, r] = z1
                 r += 1
 
 
@@ -107,70 +108,41 @@ class FactoredProduct:
     """Products with the feature columns of a design whose rows are sorted by (line, cluster)."""
 
     def __init__(self, design: Design, pool: Threads) -> None:
-        self._matrix, self._clusters, self._pool = design.features, design.clusters, pool
+        self._pool = pool
         self._shape = (1 + design.n_clusters, design.n_features)
         self.n_rows, self.width = len(design), design.width
-        n_lines = design.features.shape[0]
-        self._row_ptr = np.searchsorted(design.lines, np.arange(n_lines + 1)).astype(np.int64)
-        # Chunks of lines of about equal work: each non-zero once for the shared copy, once for each run of a cluster.
-        change = np.ones(len(design), np.int64)
-        change[1:] = (np.diff(design.lines) != 0) | (np.diff(design.clusters) != 0)
-        runs = np.add.reduceat(np.append(change, 0), self._row_ptr[:-1]) if len(design) else np.zeros(n_lines)
-        runs[np.diff(self._row_ptr) == 0] = 0
-        work = np.cumsum(np.diff(self._matrix.indptr) * (1 + (runs if design.n_clusters else 0)) + 1)
-        n_chunks = int(np.clip(work[-1] // _WORK_PER_CHUNK, 1, _MAX_CHUNKS)) if n_lines else 1
-        inner = np.searchsorted(work, work[-1] * np.arange(1, n_chunks) / n_chunks) if n_lines else []
-        self._bounds = np.concatenate([[0], inner, [n_lines]]).astype(np.int64)
+        matrix = design.features
+        row_ptr = np.searchsorted(design.lines, np.arange(matrix.shape[0] + 1)).astype(np.int64)
+        self._arrays = (matrix.indptr, matrix.indices, matrix.data, row_ptr, design.clusters)
+        # Chunks of lines of about equal work: a non-zero counts once for the shared copy and once a row.
+        work = np.cumsum(np.diff(matrix.indptr) * (1 + (np.diff(row_ptr) if design.n_clusters else 0)) + 1)
+        total = int(work[-1]) if len(work) else 0
+        n_chunks = int(np.clip(total // _WORK_PER_CHUNK, 1, _MAX_CHUNKS))
+        inner = np.searchsorted(work, total * np.arange(1, n_chunks) / n_chunks)
+        self._bounds = np.concatenate([[0], inner, [matrix.shape[0]]]).astype(np.int64)
 
-    def forward(self, coefficients: Array) -> Array:
-        """(sides, width) → (sides, n_rows), for one or two sides."""
+    def forward(self, coefficients: Array, offsets: Array) -> Array:
+        """(sides, width), (sides,) → (sides, n_rows), for one or two sides."""
         sides = len(coefficients)
-        out = np.zeros((sides, self.n_rows))
-        if not self.width:
-            return out
         theta = np.ascontiguousarray(np.moveaxis(coefficients.reshape(sides, *self._shape), 0, 2))
+        out = np.empty((sides, self.n_rows))
         inner: Any = _forward
-        matrix, bounds = self._matrix, self._bounds
 
         def work(chunk: int) -> None:
-            inner(
-                matrix.indptr,
-                matrix.indices,
-                matrix.data,
-                self._row_ptr,
-                self._clusters,
-                theta,
-                out,
-                bounds[chunk],
-                bounds[chunk + 1],
-            )
+            inner(*self._arrays, theta, offsets, out, self._bounds[chunk], self._bounds[chunk + 1])
 
-        self._pool.run(work, len(bounds) - 1)
+        self._pool.run(work, len(self._bounds) - 1)
         return out
 
     def adjoint(self, weights: Array, *, squared: bool = False) -> Array:
         """(sides, n_rows) → (sides, width): Σ_r weights·x_r, or Σ_r weights·x_r² entry by entry."""
         sides = len(weights)
-        if not self.width:
-            return np.zeros((sides, 0))
-        matrix, bounds = self._matrix, self._bounds
-        parts = np.zeros((len(bounds) - 1, *self._shape, sides))
+        parts = np.zeros((len(self._bounds) - 1, *self._shape, sides))
         inner: Any = _adjoint
 
         def work(chunk: int) -> None:
-            inner(
-                matrix.indptr,
-                matrix.indices,
-                matrix.data,
-                self._row_ptr,
-                self._clusters,
-                weights,
-                squared,
-                parts[chunk],
-                bounds[chunk],
-                bounds[chunk + 1],
-            )
+            inner(*self._arrays, weights, squared, parts[chunk], self._bounds[chunk], self._bounds[chunk + 1])
 
-        self._pool.run(work, len(bounds) - 1)
+        self._pool.run(work, len(self._bounds) - 1)
         total: Array = np.moveaxis(parts.sum(axis=0), 2, 0).reshape(sides, self.width)
         return total

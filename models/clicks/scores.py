@@ -9,7 +9,7 @@ from scipy import special
 from scipy.stats import qmc
 
 from predilect.models.clicks.kernels import ETA_HIGH
-from predilect.models.clicks.model import Prediction
+from predilect.models.clicks.prediction import Prediction
 from predilect.models.errors import ParameterError
 
 Array = NDArray[np.float64]
@@ -133,7 +133,7 @@ def _solve(nu: float, start: Array, evaluate: Callable[[Array, Any], tuple[Array
         value, slope = evaluate(here, active)
         short = value < nu
         low[active[short]], high[active[~short]] = here[short], here[~short]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             following = here - (value - nu) / slope
         inside = (following >= low[active]) & (following <= high[active])
         # Quadratic convergence: after a step from so near, the next correction is below 1e-9.
@@ -149,7 +149,8 @@ def _solve(nu: float, start: Array, evaluate: Callable[[Array, Any], tuple[Array
 def _distribution(x: Array, a: Array, b: Array, log_beta: Array) -> tuple[Array, Array]:
     """F(σ(x); a, b) and its derivative in x."""
     log_theta, log_rest = -np.logaddexp(0.0, -x), -np.logaddexp(0.0, x)
-    slope: Array = np.exp(a * log_theta + b * log_rest - log_beta)
+    with np.errstate(over="ignore"):  # rounding at huge shapes; the bracket holds
+        slope: Array = np.exp(a * log_theta + b * log_rest - log_beta)
     return special.betainc(a, b, np.exp(log_theta)), slope
 
 

@@ -38,10 +38,13 @@ class Optimum:
     n_products: int
 
 
-def minimise(evaluate: Callable[[Array], Point], start: Array, *, tolerance: float, max_iterations: int) -> Optimum:
+def minimise(
+    evaluate: Callable[[Array], Point], start: Array, *, tolerance: float, max_iterations: int, excess: float = 0.0
+) -> Optimum:
     """Minimise until the infinity norm of the gradient is at most `tolerance`.
 
-    Raises NotConvergedError with the gradient norm reached when `max_iterations` are spent.
+    excess: stop earlier, once the objective is about so little above its minimum (half the squared gradient in the
+    preconditioner's norm). Raises NotConvergedError with the gradient norm reached when `max_iterations` are spent.
     """
     point = evaluate(start)
     radius, n_products = np.inf, 0
@@ -51,6 +54,8 @@ def minimise(evaluate: Callable[[Array], Point], start: Array, *, tolerance: flo
             return Optimum(point, norm, iteration, n_products)
         curvature = point.curvature()
         coordinates = _Eliminated(curvature, point.gradient)
+        if coordinates.excess <= excess:
+            return Optimum(point, norm, iteration, n_products)
         # Successive steps at one point reuse its Hessian; only the radius changes.
         while True:
             step, length, predicted, used = coordinates.step(radius)
@@ -97,6 +102,8 @@ class _Eliminated:
             u = gradient[self._n :].reshape(self._shape)
             reduced = gradient[: self._n] - curvature.across(curvature.solve_groups(u))
             self._gradient = np.concatenate([reduced, gradient[self._n :]])
+
+        self.excess = 0.5 * float(self._gradient @ self._precondition(self._gradient))
 
     def _apply(self, v: Array) -> Array:
         out = self._curvature.product(v[: self._n])
