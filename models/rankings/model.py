@@ -1,6 +1,6 @@
 """The estimator: a mixture of Plackett-Luce models of rankings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,23 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from predilect.models import artifact
 from predilect.models.compiled import Threads, default_threads, threads
-from predilect.models.errors import DataError, ParameterError
+from predilect.models.errors import ArtifactError, DataError, ParameterError
 from predilect.models.ids import UNKNOWN, IdMap
 from predilect.models.rankings import prediction
-from predilect.models.rankings.ascent import Ascent
 from predilect.models.rankings.ballots import Ballots, Menu
 from predilect.models.rankings.config import RankingsConfig
-from predilect.models.rankings.connectivity import diagnose, require_finite
+from predilect.models.rankings.connectivity import require_finite
+from predilect.models.rankings.diagnosis import warnings_of
 from predilect.models.rankings.em import climb_from
 from predilect.models.rankings.layout import Layout
-from predilect.models.rankings.objective import Mixture, Objective, Point
+from predilect.models.rankings.objective import Mixture, Objective, Point, prior_level
 from predilect.models.rankings.resampling import Bootstrap, bootstrap
-from predilect.models.rankings.starts import StartRecord, emptied, search
+from predilect.models.rankings.starts import StartRecord, search
 from predilect.models.rankings.uncertainty import Uncertainty, uncertainty
 
 KIND, SCHEMA_VERSION = "rankings", 1
-# Wins in a component that add up to less than this share of a mean ballot's weight count as none.
-FAINT = 1e-6
 
 OnPass = Callable[[int, float, float], None]
 
@@ -128,7 +126,7 @@ class RankingsModel:
             n_passes=objective.n_passes,
             trace=np.array(climb.trace),
             starts=starts,
-            warnings=_warnings(layout, collapsed, mixture, climb, config, starts, ids),
+            warnings=warnings_of(layout, collapsed, mixture, climb, config, starts, ids),
         )
 
     @property
@@ -173,7 +171,8 @@ class RankingsModel:
         codes = self.item_ids.encode(menu)
         known = codes != UNKNOWN
         chance = np.full(codes.shape, np.nan)
-        chance[known] = prediction.first_probabilities(self.mixture, codes[known].astype(np.int64))
+        if known.any():
+            chance[known] = prediction.first_probabilities(self.mixture, codes[known].astype(np.int64))
         return chance
 
     def log_likelihoods(self, ballots: Ballots, n_threads: int = 1) -> NDArray[np.float64]:
@@ -233,17 +232,20 @@ class RankingsModel:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The model of a folder; raises ArtifactError when it is none."""
+        """Read a model folder. Raises ArtifactError when it is missing, damaged or of another kind."""
         arrays, facts = artifact.load(folder, KIND, SCHEMA_VERSION)
-        facts["config"] = RankingsConfig(**facts["config"])
-        facts["starts"] = [StartRecord(**start) for start in facts["starts"]]
-        return cls(
-            log_worths=arrays["log_worths"],
-            shares=arrays["shares"],
-            trace=arrays["trace"],
-            item_ids=IdMap.from_arrays(arrays, "item_ids"),
-            **facts,
-        )
+        try:
+            facts["config"] = RankingsConfig(**facts["config"])
+            facts["starts"] = [StartRecord(**start) for start in facts["starts"]]
+            return cls(
+                log_worths=arrays["log_worths"],
+                shares=arrays["shares"],
+                trace=arrays["trace"],
+                item_ids=IdMap.from_arrays(arrays, "item_ids"),
+                **facts,
+            )
+        except (KeyError, TypeError, ParameterError) as error:
+            raise ArtifactError(f"{folder} lacks a part of a rankings model ({error}); retrain it.") from error
 
     def _run(self, ballots: Ballots, n_threads: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if ballots.n_items != len(self.log_worths):
@@ -264,21 +266,6 @@ class RankingsModel:
         return Mixture(prior_level(self.log_worths), self.shares)
 
 
-def prior_level(log_worths: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-worths shifted, each component by a constant, to where Σ_i (θ_i − 2 log(1 + e^θ_i)) is largest.
-
-    The likelihood does not depend on the level, so a maximum of the posterior always is at that level.
-    """
-    level = np.zeros(log_worths.shape[1])
-    for _ in range(200):
-        worth = 1 / (1 + np.exp(-(log_worths + level)))
-        step = (0.5 - worth).sum(axis=0) / np.maximum((worth * (1 - worth)).sum(axis=0), 1e-3)
-        level += np.clip(step, -2.0, 2.0)
-        if np.abs(step).max() < 1e-14:
-            break
-    return log_worths + level
-
-
 def _start(
     layout: Layout, pool: Threads, config: RankingsConfig, seed: int, start: Mixture | None
 ) -> tuple[Mixture, list[StartRecord]]:
@@ -296,53 +283,3 @@ def _start(
         link=config.link,
         use_spectral=config.spectral,
     )
-
-
-def _warnings(
-    layout: Layout,
-    ballots: Ballots,
-    mixture: Mixture,
-    climb: Ascent,
-    config: RankingsConfig,
-    starts: Sequence[StartRecord],
-    ids: IdMap,
-) -> list[str]:
-    found = []
-    n_items, n_components = mixture.log_worths.shape
-    if n_components > 1 and n_items <= 2 * n_components - 1:
-        found.append(
-            f"{n_components} components over {n_items} items cannot be told apart for certain (that takes at least "
-            f"{2 * n_components} items): other mixtures may fit as well."
-        )
-    if not climb.converged:
-        found.append(
-            f"The climb stopped before its tolerance {config.tolerance:g}: the largest derivative is "
-            f"{climb.point.certificate:.1e} of the total weight."
-        )
-    restarted = sum(start.emptied for start in starts)
-    if restarted:
-        found.append(f"In {restarted} starts a component ran empty; they were started again.")
-    if n_components > 1 and emptied(mixture):
-        found.append(f"A component is empty: {n_components} components are more than the ballots support.")
-    silent = int(ballots.counts[ballots.stages == 0].sum())
-    if silent:
-        found.append(f"{silent} ballots name a single item, which says nothing when only ranked items were on offer.")
-    if n_components > 1 and not config.nu:
-        found += _faint(layout, mixture, ids)
-    return found
-
-
-def _faint(layout: Layout, mixture: Mixture, ids: IdMap) -> list[str]:
-    """Components in which some items' worths run off, although those of all ballots together are finite."""
-    posterior = np.empty((len(layout), mixture.n_components))
-    layout.run(Threads(1), mixture.log_worths, mixture.shares, responsibilities=posterior)
-    threshold = FAINT * float(layout.weights.mean())
-    found = []
-    for k in range(mixture.n_components):
-        part = diagnose(layout.reweighted(layout.weights * posterior[:, k]), threshold)
-        if not part.connected:
-            found.append(
-                f"In component {k + 1} {part.describe(ids.ids.tolist())}, so some of its worths have no finite "
-                "estimate; set nu above 0 to keep them finite."
-            )
-    return found

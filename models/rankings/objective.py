@@ -110,6 +110,21 @@ class Objective:
         return Mixture(moved, shares / shares.sum())
 
 
+def prior_level(log_worths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-worths shifted, each component by a constant, to where Σ_i (θ_i − 2 log(1 + e^θ_i)) is largest.
+
+    The likelihood does not depend on the level, so a maximum of the posterior always is at that level.
+    """
+    level = np.zeros(log_worths.shape[1])
+    for _ in range(200):
+        worth = 1 / (1 + np.exp(-(log_worths + level)))
+        step = (0.5 - worth).sum(axis=0) / np.maximum((worth * (1 - worth)).sum(axis=0), 1e-3)
+        level += np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-14:
+            break
+    return log_worths + level
+
+
 def _shares(log_shares: NDArray[np.float64]) -> NDArray[np.float64]:
     shares = np.maximum(np.exp(log_shares - log_shares.max()), SHARE_FLOOR)
     normalised: NDArray[np.float64] = shares / shares.sum()

@@ -37,12 +37,14 @@ EMPTY_SHARE = 1e-6
 class StartRecord:
     """One start: its kind, the objective after screening, and whether a component ran empty on the way.
 
-    kind: "spectral", "random", "given" or "moved". value is of the searched ballots: a sample when they are many.
+    kind: "spectral", "random", "given" or "moved". value is of the searched ballots: a sample when they are many. note:
+    of the spectral start, how the ballots were embedded and at which rank.
     """
 
     kind: str
     value: float
     emptied: bool
+    note: str = ""
 
 
 def search(
@@ -67,8 +69,11 @@ def search(
     starts: list[tuple[str, Mixture]] = []
     if given is not None:
         starts.append(("given", given))
+    notes = {}
     if use_spectral:
-        starts.append(("spectral", spectral_start(sample, n_components, stream(seed, "spectral"), link)[0]))
+        begin_at, clusters = spectral_start(sample, n_components, stream(seed, "spectral"), link)
+        notes["spectral"] = f"{clusters.embedding} at rank {clusters.rank}"
+        starts.append(("spectral", begin_at))
     for number in range(n_random):
         starts.append(("random", random_start(objective, n_components, number, seed)))
     climbs = _each(pool, sample, nu, [start for _, start in starts], SCREEN_PASSES)
@@ -79,7 +84,7 @@ def search(
         climbs += _each(pool, sample, nu, fresh, SCREEN_PASSES)
         kinds += ["random"] * len(fresh)
     records = [
-        StartRecord(kind, climb.point.value, emptied(climb.point.mixture))
+        StartRecord(kind, climb.point.value, emptied(climb.point.mixture), notes.get(kind, ""))
         for kind, climb in zip(kinds, climbs, strict=True)
     ]
     ranked = sorted(climbs, key=lambda climb: -climb.point.value)[: max(FINALISTS, n_random // 4)]

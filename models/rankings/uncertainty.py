@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from predilect.models.compiled import threads
 from predilect.models.errors import ParameterError
 from predilect.models.rankings import pair_kernels
 from predilect.models.rankings.objective import Mixture, Objective
@@ -160,7 +161,9 @@ def quasi_variances(covariance: NDArray[np.float64]) -> QuasiVariances:
         return float(error @ error), gradient * q
 
     start = np.log(np.maximum(variance, 1e-12 * variance.max()))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10})
+    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
+    with threads(1):  # vectors this small are slow on several BLAS threads
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     values: NDArray[np.float64] = np.exp(found.x)
     worst = np.abs(np.sqrt((values[i] + values[j]) / np.exp(target)) - 1).max()
     return QuasiVariances(values, float(worst))

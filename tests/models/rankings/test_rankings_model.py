@@ -10,7 +10,7 @@ from predilect.models.errors import ArtifactError, DataError, ParameterError
 from predilect.models.ids import IdMap
 from predilect.models.rankings import Ballots, Mixture, RankingsConfig, RankingsModel
 from predilect.models.rankings.compile import warm_up
-from predilect.models.rankings.model import prior_level
+from predilect.models.rankings.objective import prior_level
 from predilect.models.rankings.simulate import draw_mixture, simulate
 
 TOWNS = IdMap(["bern", "graz", "köln", "lyon", "oslo"])
