@@ -22,12 +22,15 @@ types: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/pip install --quiet --require-hashes -r benchmarks/requirements.lock
-	$(BIN)/python benchmarks/run.py
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 # The lock holds versions and hashes only: no index address, no path.
 lock:
 	uv pip compile pyproject.toml --extra dev --generate-hashes --universal --python-version 3.11 \
 	    --no-emit-index-url --no-emit-find-links --no-header --output-file requirements.lock
+	uv pip compile pyproject.toml --extra bench --constraint requirements.lock --generate-hashes --universal \
+	    --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header \
+	    --output-file benchmarks/requirements.lock
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Predilect needs Python 3.11 or newer")'

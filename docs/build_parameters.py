@@ -23,7 +23,8 @@ def _table(model: type[Parameters]) -> str:
     lines = ["| name | default | what, and its range |", "|---|---|---|"]
     for name, field in model.model_fields.items():
         default = "required" if field.is_required() else f"`{json.dumps(field.default)}`"
-        lines.append(f"| `{name}` | {default} | {field.title}. {(field.description or '').replace('|', '&#124;')} |")
+        about = f"{field.title}. {field.description}".replace("|", "&#124;")
+        lines.append(f"| `{name}` | {default} | {about} |")
     return "\n".join(lines) + "\n"
 
 
