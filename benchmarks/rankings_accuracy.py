@@ -3,8 +3,8 @@
     PREDILECT_DATA_DIR=… python benchmarks/rankings_accuracy.py [--seeds 10]
 
 Rare components: shares (.9, .07, .03) of 20 items and 1,000 ballots; a default fit against the best of 20 random
-starts, each climbed to the end. Planted mixtures: the error of a default fit against that of fits with the true labels. Real
-ballots (when PREDILECT_DATA_DIR is set): full-data log-likelihood against the best known.
+starts, each climbed to the end. Planted mixtures: the error of a default fit against that of fits with the true labels.
+Real ballots (when PREDILECT_DATA_DIR is set): full-data log-likelihood against the best known.
 """
 
 import argparse
