@@ -48,10 +48,8 @@ def rare_components(n_seeds: int, pool: Threads) -> None:
             values.append(climb_from(Objective(layout, pool), start, "auto", 1e-7, 500).point.value)
         model = RankingsModel.fit(ballots, RankingsConfig(3), seed=0)
         reached += model.log_likelihood >= max(values) - 0.01
-        hits = int(np.sum(np.array(values) > max(values) - 0.01))
-        print(
-            f"  seed {seed}: {model.log_likelihood - max(values):+9.2f} against the best of 20 ({hits} of them reach it)"
-        )
+        hits = sum(value > max(values) - 0.01 for value in values)
+        print(f"  seed {seed}: {model.log_likelihood - max(values):+9.2f} against the best of 20 ({hits} reach it)")
     print(f"rare components: best reached in {reached} of {n_seeds} data seeds (wanted all)")
 
 
