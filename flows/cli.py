@@ -1,23 +1,34 @@
 """The `predilect` command. It calls the same flow functions that Prefect deployments call."""
 
-import contextlib
 import json
 import logging
 import os
 import sys
 import webbrowser
-from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from predilect import __version__
+from predilect.flows.cli_common import (
+    ConfigOption,
+    DataDirOption,
+    DataOption,
+    JsonOption,
+    NameOption,
+    SeedOption,
+    SetOption,
+    ThreadsOption,
+    err,
+    out,
+    plain,
+    run_flow,
+)
 from predilect.models.errors import PredilectError
-from predilect.tasks import progress, runs
+from predilect.tasks import runs
 from predilect.tasks.settings import Settings, prepare_environment
 
 app = typer.Typer(
@@ -30,19 +41,13 @@ app = typer.Typer(
 train = typer.Typer(help="Train a model: ingest, validate, search, fit, evaluate, report, track.", no_args_is_help=True)
 app.add_typer(train, name="train")
 
-out, err = Console(), Console(stderr=True)
-if not out.is_terminal:
-    out = Console(width=200)  # tables in files and pipes are not cut
-
-DataOption = Annotated[str | None, typer.Option("--data", help="A file or folder, or the name of a public set.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of parameters.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="name=value for any parameter; may be repeated.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Same seed, same result. Default 0.")]
-ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Default: every core. No effect on results.")]
-NameOption = Annotated[str | None, typer.Option("--name", help="Name of the run. Default: made up.")]
-DataDirOption = Annotated[str | None, typer.Option("--data-dir", help="Where named sets are, else PREDILECT_DATA_DIR.")]
 QuarantineOption = Annotated[bool | None, typer.Option("--quarantine", help="Set rows that break the contract aside.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+
+
+class Family(StrEnum):
+    """The kinds of data there is a demo of."""
+
+    ratings = "ratings"
 
 
 def main() -> None:
@@ -54,7 +59,7 @@ def main() -> None:
         prepare_environment(Settings())
         app()
     except PredilectError as error:
-        err.print(f"[bold red]Error:[/] {_plain(error)}", soft_wrap=True, highlight=False)
+        err.print(f"[bold red]Error:[/] {plain(error)}", soft_wrap=True, highlight=False)
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(1)
@@ -105,8 +110,14 @@ def train_ratings(
 
 
 @app.command()
-def demo(as_json: JsonOption = False) -> None:
-    """Simulate a realistic ratings table, train on it, and say where everything is."""
+def demo(
+    family: Annotated[Family, typer.Argument(help="Which kind of data.")] = Family.ratings, as_json: JsonOption = False
+) -> None:
+    """Simulate realistic data, train on them, and say where everything is."""
+    {Family.ratings: _demo_ratings}[family](as_json)
+
+
+def _demo_ratings(as_json: bool) -> None:
     from predilect.tasks.parameters import RatingsParameters
     from predilect.tasks.simulate import simulate_ratings
 
@@ -143,13 +154,11 @@ def list_runs(as_json: JsonOption = False) -> None:
     if not rows:
         out.print("No runs yet: start with `predilect demo`.")
         return
-    table = Table("run", "status", "data", "MAE rounded", "RMSE", "cover 90 %", "seconds", "MLflow run", box=None)
+    table = Table("run", "status", "data", "figures", "seconds", "MLflow run", box=None)
     for row in rows:
-        figures = [
-            f"{row[name]:.4f}" if row[name] is not None else "–" for name in ("mae_rounded", "rmse", "coverage_90")
-        ]
         seconds = f"{row['seconds']:.0f}" if row["seconds"] is not None else "–"
-        table.add_row(row["run"], row["status"], row["data"] or "–", *figures, seconds, row["run_id"] or "not logged")
+        data, figures = plain(row["data"] or "–"), plain(row["figures"] or "–")
+        table.add_row(row["run"], row["status"], data, figures, seconds, row["run_id"] or "not logged")
     out.print(table)
 
 
@@ -193,7 +202,7 @@ def doctor(data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
     else:
         table = Table("", "check", "found", box=None)
         for check in checks:
-            table.add_row("[green]ok[/]" if check.ok else "[red]![/]", check.name, _plain(check.found))
+            table.add_row("[green]ok[/]" if check.ok else "[red]![/]", check.name, plain(check.found))
         out.print(table)
     if not all(check.ok for check in checks):
         sys.exit(1)
@@ -202,53 +211,13 @@ def doctor(data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
 def _run_ratings(parameters: Any, as_json: bool) -> None:
     from predilect.tasks.ratings_source import check_source
 
+    def flow() -> Any:
+        from predilect.flows.train import train_ratings
+
+        return train_ratings
+
     check_source(parameters, Settings())  # before Prefect is even imported
-    try:
-        with contextlib.redirect_stdout(sys.stderr), _progress():
-            from predilect.flows.train import train_ratings as flow
-
-            summary = flow(parameters)
-    except KeyboardInterrupt:
-        err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
-        raise typer.Exit(130) from None
-    if as_json:
-        print(json.dumps(summary))
-        return
-    from predilect.tasks.summaries import terminal_summary
-
-    results = runs.read_json(Path(summary["report_path"]).parent / runs.RESULTS)
-    out.print(terminal_summary(results))
-    settings = Settings()
-    out.print(f"\nReport      {summary['report_path']}", soft_wrap=True, highlight=False)
-    out.print(f"Model       {summary['model_path']}", soft_wrap=True, highlight=False)
-    if summary["tracked"]:
-        out.print(f"MLflow run  {summary['run_id']} in experiment {summary['experiment']}", highlight=False)
-        out.print(
-            f"            compare: mlflow ui --backend-store-uri {settings.mlflow_uri}", soft_wrap=True, highlight=False
-        )
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[None]:
-    """One line a stage on stderr, with a bar while it runs."""
-    with Progress(
-        SpinnerColumn(finished_text="[green]✓"),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}", style="dim"),
-        console=err,
-    ) as bar:
-        stages = {"start": bar.add_task("start", total=1.0, note="loading Prefect and MLflow")}
-
-        def show(stage: str, share: float, note: str) -> None:
-            if stage not in stages:
-                bar.update(stages["start"], completed=1.0, note="")
-                stages[stage] = bar.add_task(stage, total=1.0, note="")
-            bar.update(stages[stage], completed=share, note=_plain(note))
-
-        with progress.listen(show):
-            yield
+    run_flow(flow, parameters, as_json)
 
 
 def _run_folders(settings: Settings) -> list[Path]:
@@ -260,22 +229,18 @@ def _run_row(folder: Path) -> dict[str, Any]:
     lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()]
     end = lines[-1]["status"] if lines[-1]["do"] == "finish" else "RUNNING"
     results = runs.read_json(folder / runs.RESULTS) if (folder / runs.RESULTS).is_file() else {}
-    metrics = results.get("metrics", {})
+    from predilect.tasks.summaries import figures
+
     return {
         "run": folder.name,
         "status": end,
-        "data": results.get("dataset", {}).get("name"),
-        **{name: metrics.get(name, {}).get("value") for name in ("mae", "mae_rounded", "rmse", "coverage_90")},
+        "data": (results.get("dataset") or {}).get("name"),
+        "family": results.get("run", {}).get("family"),
+        "metrics": {name: estimate.get("value") for name, estimate in (results.get("metrics") or {}).items()},
+        "figures": figures(results),
         "seconds": results.get("run", {}).get("duration_s"),
         "run_id": runs.mlflow_id(folder),
     }
-
-
-def _plain(text: object) -> str:
-    """Text from data or errors, with rich's markup switched off."""
-    from rich.markup import escape
-
-    return escape(str(text))
 
 
 if __name__ == "__main__":

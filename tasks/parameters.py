@@ -251,7 +251,7 @@ def _said(model: type[Parameters], values: dict[str, Any], problem: Any) -> str:
         near = difflib.get_close_matches(name, model.model_fields, 1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(model.model_fields)}."
         return f"{name}: no such parameter; {hint}"
-    if problem["type"] == "missing":
-        return f"{name}: must be given."
     about = model.model_fields[name].description
+    if problem["type"] == "missing":
+        return f"{name}: must be given ({about})"
     return f"{name} = {values.get(name)!r}: {message[0].lower()}{message[1:].rstrip('.')} ({about})"

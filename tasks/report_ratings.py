@@ -1,6 +1,6 @@
 """What the report page of a ratings run shows: tables, plots and captions, from plain results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -12,64 +12,33 @@ from predilect.tasks.formatting import (
     duration,
     interval,
     is_number,
-    metric_of,
     number,
     scale_range,
     share,
     time_span,
 )
-from predilect.tasks.summaries import contract_line, fit_line, metric_rows, notices, ranked_baselines, sentences
+from predilect.tasks.report_common import MOST_ROWS, all_numbers, common, files, options_line
 
 TEMPLATE = "report_ratings.html.j2"
 STRIP = ("mae_rounded", "rmse", "log_predictive_density", "coverage_90", "ndcg_10")
 PANELS = ("mae_rounded", "mae", "rmse", "log_predictive_density")
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 SPLIT_PARTS = (("Trained on", "train_rows"), ("Tested on", "test_rows"))
-MOST_ROWS = 200  # of a table that grows with the run; all of it is in the files beside the page
 
 
 def page(results: dict[str, Any]) -> dict[str, Any]:
     """The template's variables."""
-    parts = ("run", "dataset", "split", "fit", "calibration", "search", "cold_start", "parameters")
     return {
-        **{part: results.get(part) or {} for part in parts},
-        "contract": results.get("contract"),
-        "baselines": list(ranked_baselines(results)),
-        "sentences": sentences(results),
-        "notices": notices(results),
+        **common(results, STRIP, PANELS, "ratings", "users"),
+        "calibration": results.get("calibration") or {},
+        "cold_start": results.get("cold_start") or {},
         "data_facts": _data_facts(results),
         "search_line": _search_line(results),
         "fit_facts": _fit_facts(results.get("fit") or {}),
-        "contract_line": contract_line(results.get("contract")),
-        "fit_line": fit_line(results),
-        "metric_rows": metric_rows(results),
-        "has_differences": bool(results.get("differences")),
-        "strip": _strip(results),
-        "timings": _timings(results.get("timings") or {}),
         "figures": {name: Markup(svg) for name, svg in _figures(results).items()},
         "coverage_says": _coverage_says(results.get("calibration") or {}),
-        "panels": _panels(results),
         "tables": _tables(results),
-        "most_rows": MOST_ROWS,
     }
-
-
-def _strip(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The few metrics shown large, each with the best baseline or what was promised."""
-    metrics, baselines = results.get("metrics") or {}, ranked_baselines(results)
-    tiles = []
-    for name in (name for name in STRIP if is_number((metrics.get(name) or {}).get("value"))):
-        metric = metric_of(name)
-        value, ends = formatting.bracket(metrics[name], metric.is_share)
-        values = {who: other[name]["value"] for who, other in baselines.items() if other.get(name)}
-        beside = ""
-        if metric.nominal is not None:
-            beside = f"{share(metric.nominal, 0)} promised"
-        elif values:
-            best = (max if metric.better == "higher" else min)(values, key=lambda who: values[who])
-            beside = f"{number(values[best])} {best}"
-        tiles.append({"label": metric.label, "value": value, "interval": ends, "beside": beside})
-    return tiles
 
 
 def _data_facts(results: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -100,30 +69,12 @@ def _data_facts(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         reasons = (contract.get("quarantine") or {}).get("reasons") or {}
         why = ": " + ", ".join(f"{reason} ({count(n)})" for reason, n in reasons.items()) if reasons else ""
         facts.append(("Quarantined", f"{count(contract['quarantined'])} rows{why}"))
-    facts += [("Read by", data.get("reader")), ("Reader options", _options(data.get("options") or {}))]
+    facts += [("Read by", data.get("reader")), ("Reader options", options_line(data.get("options") or {}))]
     facts += [
-        ("Source", _files(data.get("source"))),
+        ("Source", files(data.get("source"))),
         ("Digest", f"sha256 {data['digest']}" if data.get("digest") else ""),
     ]
     return [(label, text) for label, text in facts if text]
-
-
-def _files(source: Any) -> str:
-    """A file name, or the first of several and how many more."""
-    names = source if isinstance(source, list) else str(source or "").split(", ")
-    more = f" and {count(len(names) - 2)} more" if len(names) > 2 else ""
-    return ", ".join(map(str, names[:2])) + more
-
-
-def _options(options: Mapping[str, Any]) -> str:
-    """The options that were set: `columns user = member, item = film; duplicates last`."""
-    said = []
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            said += [f"{name} {', '.join(f'{key} = {part}' for key, part in value.items())}"] if value else []
-        elif value not in (None, False, "", "auto"):
-            said.append(f"{name} {formatting.plain_value(value)}")
-    return formatting.plain_value("; ".join(said), 600)
 
 
 def _fit_facts(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -156,34 +107,28 @@ def _search_line(results: Mapping[str, Any]) -> str:
     return said + (f"; stopped by {search['stopped_by']}." if search.get("stopped_by") else ".")
 
 
-def _timings(seconds: Mapping[str, Any]) -> list[tuple[str, str, float]]:
-    """(stage, time, its share of the slowest stage)."""
-    longest = max([value for value in seconds.values() if is_number(value)], default=0) or 1
-    return [(stage, duration(value), value / longest if is_number(value) else 0.0) for stage, value in seconds.items()]
-
-
 def _figures(results: Mapping[str, Any]) -> dict[str, str]:
     """Every plot the results have numbers for, by name."""
     fit, calibration = results.get("fit") or {}, results.get("calibration") or {}
     search, cold_start = results.get("search") or {}, results.get("cold_start") or {}
     candidates = [candidate for candidate in search.get("candidates") or [] if is_number(candidate.get("mae"))]
     drawn = {}
-    if _all_numbers(fit.get("bound"), at_least=2):
+    if all_numbers(fit.get("bound"), at_least=2):
         drawn["bound"] = plots.bound(fit["bound"], (results.get("split") or {}).get("train_rows"))
-    if _all_numbers(fit.get("noise_sd"), at_least=2):
+    if all_numbers(fit.get("noise_sd"), at_least=2):
         drawn["noise"] = plots.noise(fit["noise_sd"])
-    if _all_numbers(fit.get("dimension_sd")):
+    if all_numbers(fit.get("dimension_sd")):
         drawn["dimensions"] = plots.dimensions(fit["dimension_sd"], fit.get("effective_dimensions"))
-    if _all_numbers(calibration.get("nominal")) and _all_numbers(calibration.get("covered")):
+    if all_numbers(calibration.get("nominal")) and all_numbers(calibration.get("covered")):
         drawn["coverage"] = plots.coverage(calibration["nominal"], calibration["covered"])
-    if _all_numbers(calibration.get("pit")):
+    if all_numbers(calibration.get("pit")):
         drawn["pit"] = plots.pit(calibration["pit"])
     if groups := _residual_groups(results):
         drawn["residuals"] = plots.residuals(groups)
     if len(candidates) > 1:
         drawn["search"] = plots.search_path(candidates, search.get("chosen"))
-    if _all_numbers(cold_start.get("kappa")) and _all_numbers(cold_start.get("mae")):
-        whole = {key: part for key, part in cold_start.items() if not isinstance(part, list) or _all_numbers(part)}
+    if all_numbers(cold_start.get("kappa")) and all_numbers(cold_start.get("mae")):
+        whole = {key: part for key, part in cold_start.items() if not isinstance(part, list) or all_numbers(part)}
         drawn["cold_start"] = plots.cold_start(whole)
     return drawn
 
@@ -191,20 +136,6 @@ def _figures(results: Mapping[str, Any]) -> dict[str, str]:
 def _coverage_says(calibration: Mapping[str, Any]) -> str:
     held = dict(zip(calibration.get("nominal") or [], calibration.get("covered") or [], strict=False))
     return f"90 % intervals hold {share(held[0.9])} of the ratings" if 0.9 in held else "Promised and held"
-
-
-def _panels(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A small plot a metric: the model's interval above the baselines'. None without baselines."""
-    metrics, baselines = results.get("metrics") or {}, ranked_baselines(results)
-    panels = []
-    for name in (name for name in PANELS if is_number((metrics.get(name) or {}).get("value"))):
-        metric = metric_of(name)
-        rows = [("model", metrics[name])]
-        rows += [(who, other[name]) for who, other in baselines.items() if other.get(name)]
-        if len(rows) > 1:
-            plot = plots.intervals(f"panel-{name}", metric.label, rows, metric.is_share)
-            panels.append({"metric": metric, "plot": Markup(plot)})
-    return panels
 
 
 def _tables(results: Mapping[str, Any]) -> dict[str, list[list[str]]]:
@@ -248,7 +179,3 @@ def _cold_start_row(study: Mapping[str, Any], k: int) -> list[str]:
 def _residual_groups(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     keys = ("rating", "mean", *QUANTILES)
     return [group for group in results.get("residuals") or [] if all(is_number(group.get(key)) for key in keys)]
-
-
-def _all_numbers(values: Sequence[Any] | None, at_least: int = 1) -> bool:
-    return values is not None and len(values) >= at_least and all(is_number(value) for value in values)

@@ -11,6 +11,7 @@ from predilect.tasks.training_run import experiment_name
 
 Json = dict[str, Any]
 
+FIT_FIGURES = ("n_sweeps", "effective_dimensions", "n_components", "n_passes", "certificate")
 SERIES = ("bound", "noise_sd", "log_likelihood_trace")  # one value a sweep or iteration, in the fit part
 
 
@@ -36,7 +37,7 @@ def log_results(tracker: Tracker, results: Json) -> None:
     for baseline, metrics in results.get("baselines", {}).items():
         figures |= {f"{name}_{baseline.replace(' ', '_')}": estimate["value"] for name, estimate in metrics.items()}
     figures |= {f"seconds_{stage.replace(' ', '_')}": seconds for stage, seconds in results["timings"].items()}
-    figures |= {name: float(fit[name]) for name in ("n_sweeps", "effective_dimensions") if name in fit}
+    figures |= {name: float(fit[name]) for name in FIT_FIGURES if name in fit}
     if results.get("cold_start"):
         study = results["cold_start"]
         for kappa, mae, efficiency in zip(study["kappa"], study["mae"], study["efficiency"], strict=True):

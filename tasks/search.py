@@ -1,6 +1,5 @@
 """Structure search as a task: every finished candidate goes to a journal, from which an interrupted search resumes."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from predilect.tasks.fit import config_of, test_rows
 from predilect.tasks.parameters import RatingsParameters, Search
 from predilect.tasks.ratings_table import parts, read_table
 from predilect.tasks.runs import write_json
+from predilect.tasks.search_journal import journal_for, whole_lines
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import Tracker
 
@@ -38,8 +38,9 @@ def search_structure(dataset: Path, run: Path, parameters: RatingsParameters) ->
     settings = Settings()
     table = read_table(dataset)
     train, _ = parts(table, test_rows(run))
-    journal = _journal(settings, table.manifest["digest"], parameters)
-    finished = finished_candidates(_whole_lines(journal))
+    decides = [table.manifest["digest"], *(getattr(parameters, name) for name in _DECIDES)]
+    journal = journal_for(settings, decides)
+    finished = finished_candidates(whole_lines(journal))
     tracker = Tracker(run, settings)
     scorer = FoldScorer.of(
         train.users,
@@ -83,22 +84,3 @@ def search_structure(dataset: Path, run: Path, parameters: RatingsParameters) ->
     found = result.to_facts()
     write_json(run / "search.json", found)
     return found
-
-
-def _journal(settings: Settings, digest: str, parameters: RatingsParameters) -> Path:
-    decides = [digest, *(getattr(parameters, name) for name in _DECIDES)]
-    key = hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:24]
-    folder = settings.state / "searches"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{key}.jsonl"
-
-
-def _whole_lines(journal: Path) -> list[dict[str, Any]]:
-    """The records of a journal; a last line that a crash cut short is taken off it."""
-    if not journal.is_file():
-        return []
-    text = journal.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        journal.write_text(whole, encoding="utf-8")
-    return [json.loads(line) for line in whole.splitlines()]

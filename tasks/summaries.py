@@ -3,21 +3,20 @@
 import html
 import re
 from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from predilect.tasks import words_ratings
 from predilect.tasks.formatting import (
     MINUS,
     count,
-    duration,
     in_order,
     interval,
     is_number,
     metric_of,
     number,
     plain,
-    scale_range,
     share,
-    time_span,
     verdict,
 )
 
@@ -25,53 +24,51 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 Results = Mapping[str, Any]
-HEADLINE_METRICS = {
-    "mae_rounded": "its guesses, rounded to a legal rating, miss by {} on average",
-    "mae": "its guesses miss by {} on average",
-    "rmse": "its guesses miss by {} (root mean square)",
-}
+# How a family tells what it learned: a module with HEADLINE, the metrics its baselines are ranked by, the first that is
+# there; FIGURES, those listed beside a run; learned(results) and how_good(results, against), a sentence each; and
+# fit_line(results).
+FAMILIES = {"ratings": words_ratings}
 SIGNS = {"better": "✓", "worse": "✗", "no clear difference": "≈"}
 
 
 def sentences(results: Results) -> list[str]:
     """What was learned from what data, then how good it is: two plain sentences."""
-    return [_what_was_learned(results), _how_good_it_is(results)]
+    words = _words(results)
+    return [words.learned(results), words.how_good(results, _against_baseline(results))]
 
 
-def _what_was_learned(results: Results) -> str:
-    data, split = results.get("dataset") or {}, results.get("split") or {}
-    whose = f"how {count(data['n_users'])} users rate {count(data['n_items'])} items" if _sized(data) else "preferences"
-    ratings = f"the {count(data.get('rows'))} ratings"
-    if is_number(split.get("train_rows")) and split["train_rows"] != data.get("rows"):
-        ratings = f"{count(split['train_rows'])} of {ratings}"
-    facts = [scale_range(data.get("scale")), time_span(data.get("time_span"))]
-    aside = f" ({', '.join(fact for fact in facts if fact)})" if any(facts) else ""
-    return f"Predilect learned {whose} from {ratings} in {data.get('name') or 'an unnamed set'}{aside}."
+def fit_line(results: Results) -> str:
+    """How the fit went, in a line that ends in a full stop."""
+    line: str = _words(results).fit_line(results)
+    return line
 
 
-def _sized(data: Results) -> bool:
-    return is_number(data.get("n_users")) and is_number(data.get("n_items"))
-
-
-def _how_good_it_is(results: Results) -> str:
+def figures(results: Results) -> str:
+    """The family's first few metrics on one line, such as `MAE, rounded 0.669 · RMSE 0.931`."""
     metrics = results.get("metrics") or {}
-    name = next((name for name in HEADLINE_METRICS if is_number((metrics.get(name) or {}).get("value"))), None)
-    if name is None:
-        return "No ratings were held out, so how well it predicts is not known."
-    unseen = (results.get("split") or {}).get("test_rows")
-    said = f"On {f'the {count(unseen)} ratings' if is_number(unseen) else 'ratings'} it did not see, "
-    said += HEADLINE_METRICS[name].format(interval(metrics[name]))
-    said += _against_baseline(results, name)
-    covered = (metrics.get("coverage_90") or {}).get("value")
-    return said + (f"; its 90\u00a0% intervals hold {share(covered)} of them." if is_number(covered) else ".")
+    shown = [(metric_of(name), metrics[name].get("value")) for name in _words(results).FIGURES if name in metrics]
+    return " · ".join(f"{metric.label} {share(value) if metric.is_share else number(value)}" for metric, value in shown)
 
 
-def _against_baseline(results: Results, name: str) -> str:
-    words = {"better": "clearly less than", "worse": "clearly more than", "no clear difference": "not clearly unlike"}
-    for baseline, other in ranked_baselines(results).items():  # the strongest that can be compared
-        found = verdict(name, ((results.get("differences") or {}).get(baseline) or {}).get(name))
-        if found:
-            return f", {words[found]} the “{baseline}” baseline ({number((other.get(name) or {}).get('value'))})"
+def _words(results: Results) -> ModuleType:
+    return FAMILIES.get(str((results.get("run") or {}).get("family")), words_ratings)
+
+
+def _against_baseline(results: Results) -> str:
+    """`, clearly better than the “bias only” baseline (0.7)` by the headline metric; "" when there is none."""
+    metrics = results.get("metrics") or {}
+    for name in _words(results).HEADLINE:
+        if not is_number((metrics.get(name) or {}).get("value")):
+            continue
+        for baseline, other in ranked_baselines(results).items():  # the strongest that can be compared
+            gap = ((results.get("differences") or {}).get(baseline) or {}).get(name)
+            found = verdict(name, gap)
+            if found:
+                more = gap["value"] > 0 if gap else False
+                said = f"clearly {'more' if more else 'less'} than"
+                said = "not clearly unlike" if found == "no clear difference" else said
+                return f", {said} the “{baseline}” baseline ({number((other.get(name) or {}).get('value'))})"
+        return ""
     return ""
 
 
@@ -83,7 +80,7 @@ def notices(results: Results) -> list[str]:
         said.append(f"{count(contract['quarantined'])} rows broke the data contract and were set aside.")
     elif contract.get("success") is False:
         said.append(f"The data contract is broken: {contract_line(contract)}")
-    if fit.get("converged") is False:
+    if fit.get("converged") is False and "n_sweeps" in fit:
         said.append(f"The fit stopped after {count(fit.get('n_sweeps'))} sweeps before it converged; raise max_sweeps.")
     said += (results.get("dataset") or {}).get("warnings") or []
     return said + (results.get("warnings") or [])
@@ -107,10 +104,11 @@ def contract_line(contract: Results | None) -> str:
 def ranked_baselines(results: Results) -> dict[str, Results]:
     """The baselines, strongest first by the headline metric that all of them have; in their own order without one."""
     baselines = {who: other or {} for who, other in (results.get("baselines") or {}).items()}
-    for name in HEADLINE_METRICS:
+    for name in _words(results).HEADLINE:
         values = [(other.get(name) or {}).get("value") for other in baselines.values()]
         if all(is_number(value) for value in values):
-            return dict(sorted(baselines.items(), key=lambda pair: float(pair[1][name]["value"])))
+            sign = -1 if metric_of(name).better == "higher" else 1
+            return dict(sorted(baselines.items(), key=lambda pair: sign * float(pair[1][name]["value"])))
     return baselines
 
 
@@ -159,26 +157,6 @@ def markdown_summary(results: Results) -> str:
     facts |= {"MLflow run": run.get("mlflow_run_id"), "Git": run.get("git_revision"), "Command": run.get("command")}
     lines.append("  \n".join(f"**{label}**: {_inert(fact)}" for label, fact in facts.items() if fact))
     return "\n".join(lines) + "\n"
-
-
-def fit_line(results: Results) -> str:
-    """`converged in 63 sweeps; 5 of 10 dimensions count; noise sd 0.890; 1.28 s.`"""
-    fit = results.get("fit")
-    if not fit:
-        return "not recorded."
-    said = []
-    if is_number(fit.get("n_sweeps")):
-        said.append(
-            f"{'did not converge' if fit.get('converged') is False else 'converged'} in {count(fit['n_sweeps'])} sweeps"
-        )
-    if is_number(fit.get("effective_dimensions")):
-        of = f" of {len(fit['dimension_sd'])}" if fit.get("dimension_sd") else ""
-        said.append(f"{fit['effective_dimensions']:g}{of} dimensions count")
-    if fit.get("noise_sd"):
-        said.append(f"noise sd {number(fit['noise_sd'][-1])}")
-    if is_number(fit.get("seconds")):
-        said.append(duration(fit["seconds"]))
-    return "; ".join(said) + "."
 
 
 def _table_row(cells: list[str]) -> str:

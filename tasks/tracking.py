@@ -13,7 +13,7 @@ import re
 import shutil
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,10 +75,20 @@ class Tracker:
         texts = {key: _as_text(value) for key, value in params.items()}
         self._say(do="child", name=name, params=texts, metrics=dict(metrics), tags=dict(tags))
 
-    def model(self, family: str, folder: Path, example: Mapping[str, list[Any]]) -> None:
-        """The model folder, as an MLflow model whose code is `pyfunc_<family>.py`; example: its input columns."""
+    def model(
+        self,
+        family: str,
+        folder: Path,
+        example: Mapping[str, list[Any]],
+        answer: Sequence[str] = ("mean", "sd"),
+    ) -> None:
+        """The model folder, as an MLflow model whose code is `pyfunc_<family>.py`.
+
+        example: its input columns. answer: its output columns, all of them numbers.
+        """
         path = str(folder.relative_to(self.folder))
-        self._say(do="model", family=family, path=path, example={key: list(value) for key, value in example.items()})
+        columns = {key: list(value) for key, value in example.items()}
+        self._say(do="model", family=family, path=path, example=columns, answer=list(answer))
 
     def finish(self, status: str, reason: str = "") -> None:
         """status: FINISHED, FAILED or KILLED; reason: one sentence."""
@@ -299,7 +309,7 @@ def _model(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str
                 python_model=str(here / f"pyfunc_{event['family']}.py"),
                 artifacts={"model": str(tracker.folder / event["path"])},
                 code_paths=[str(code)],
-                signature=infer_signature(example, pd.DataFrame({"mean": [0.0], "sd": [0.0]})),
+                signature=infer_signature(example, pd.DataFrame({name: [0.0] for name in event["answer"]})),
                 input_example=example,
                 pip_requirements=_pinned(
                     "mlflow", "numpy", "scipy", "numba", "pandas", "scikit-learn", "threadpoolctl"

@@ -53,8 +53,12 @@ class TrainingRun:
 
 
 @contextmanager
-def training_run(parameters: Parameters, family: str, flow_run_id: str | None) -> Iterator[TrainingRun]:
+def training_run(
+    parameters: Parameters, family: str, flow_run_id: str | None, verb: str = "train"
+) -> Iterator[TrainingRun]:
     """Open a run, and close it as FINISHED, FAILED or KILLED; errors pass on as they are.
+
+    verb: of the command line that repeats the run.
 
     What the disk refuses (no space, no permission) becomes a DataError that says so.
     """
@@ -70,7 +74,7 @@ def training_run(parameters: Parameters, family: str, flow_run_id: str | None) -
             "threads": parameters.threads or default_threads(),
             "git_revision": git_revision(),
             "prefect_flow_run_id": flow_run_id,
-            "command": command(parameters, family),
+            "command": command(parameters, family, verb),
             "predilect_version": __version__,
         }
         tracker.start(experiment_name(family), _tags(facts))
@@ -122,9 +126,9 @@ def git_revision() -> str | None:
     return answer.stdout.strip() or None
 
 
-def command(parameters: Parameters, family: str) -> str:
+def command(parameters: Parameters, family: str, verb: str = "train") -> str:
     """The command line that repeats the run."""
-    words = ["predilect", "train", family, "--data", parameters.data]
+    words = ["predilect", verb, family, "--data", parameters.data]
     shown = parameters.model_dump(mode="json", exclude={"data", "name", "data_dir", "threads"}, exclude_defaults=True)
     for name, value in shown.items():
         parts = [f"{key}:{column}" for key, column in value.items()] if isinstance(value, dict) else value

@@ -1,10 +1,7 @@
 """Checks canonical ratings against the contract; rows that break it stop the flow or are set aside."""
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,16 +13,16 @@ from predilect.data_contracts import rules, runner
 from predilect.data_contracts.rules import Rule
 from predilect.data_contracts.runner import RuleResult
 from predilect.models.errors import DataError
-from predilect.tasks.output import cannot_write
+from predilect.tasks.contract_check import CONTRACT, DATA_DOCS, broken_message, contract_draft, outcome_of, publish
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.quarantine import CLEAN, MANIFEST, QUARANTINE, TABLE, set_aside
 from predilect.tasks.runs import read_json, write_json
 
 Json = dict[str, Any]
 
-CONTRACT, DATA_DOCS = "contract.json", "data_docs"
 CHECKED = ("user", "item", "rating", "timestamp")
 ADVICE = {
+    "ratings": "correct the rows, or choose quarantine=true to set them aside",
     "users": "bring more data, or lower min_user_ratings or min_user_share",
     "items": "bring more data, or lower min_item_ratings or min_item_share",
 }
@@ -56,29 +53,22 @@ def validate(ratings_folder: Path, out_dir: Path, parameters: RatingsParameters)
     def run(path: Path, docs: Path | None = None) -> list[RuleResult]:
         return runner.run(contract, schema, _tables(path, schema), values, docs=docs)
 
-    with _draft(out_dir) as draft:
+    with contract_draft(out_dir) as draft:
         found = run(table, draft / DATA_DOCS)
         broken = [rule for rule in found if not rule.success]
-        outcome: Json = {
-            "success": not broken,
-            "rows": pq.read_metadata(table).num_rows,
-            "rules": [asdict(rule) for rule in found],
-            "quarantined": 0,
-            "quarantine": None,
-            "data_docs": f"{DATA_DOCS}/index.html",
-        }
+        outcome = outcome_of(found, pq.read_metadata(table).num_rows)
         result = ContractResult(outcome, ratings_folder, manifest)
         error: DataError | None = None
         of_rows = [rule for rule in rules.fill(contract, values, schema.names) if _breaks_rows(rule, broken)]
         if broken:
             try:
                 if not (parameters.quarantine and of_rows):
-                    raise DataError(_message(manifest["name"], outcome["rows"], broken))
+                    raise DataError(broken_message(manifest["name"], outcome["rows"], broken, "ratings", ADVICE))
                 facts = set_aside(ratings_folder, manifest, of_rows, parameters.max_quarantine_share, draft)
                 cleaned, rest, _ = _read(draft / CLEAN)
                 if remaining := [rule for rule in run(rest) if not rule.success]:
                     name = f"{manifest['name']}, {facts['rows']:,} rows set aside,"
-                    raise DataError(_message(name, cleaned["rows"], remaining))
+                    raise DataError(broken_message(name, cleaned["rows"], remaining, "ratings", ADVICE))
                 outcome |= {"quarantined": facts.pop("rows"), "quarantine": facts}
                 result = ContractResult(outcome, out_dir / CLEAN, cleaned)
             except DataError as mistake:
@@ -86,7 +76,7 @@ def validate(ratings_folder: Path, out_dir: Path, parameters: RatingsParameters)
                 shutil.rmtree(draft / CLEAN, ignore_errors=True)
                 (draft / QUARANTINE).unlink(missing_ok=True)
         write_json(draft / CONTRACT, outcome)
-        _publish(draft, out_dir)
+        publish(draft, out_dir, (QUARANTINE, CLEAN))
     if error is not None:
         raise error
     return result
@@ -129,68 +119,3 @@ def _tables(path: Path, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:
 def _breaks_rows(rule: Rule, broken: Sequence[RuleResult]) -> bool:
     """Whether the rule is among the broken ones and says which ratings break it."""
     return rule.table == "ratings" and rule.is_about_rows and rule.name in {result.rule for result in broken}
-
-
-def _message(name: str, rows: int, broken: Sequence[RuleResult]) -> str:
-    """One sentence that names each broken expectation, how often, a few rows, and what to do."""
-    advice = {
-        ADVICE.get(rule.table, "correct the data") for rule in broken if not rule.sample_rows or rule.table in ADVICE
-    }
-    if any(rule.sample_rows and rule.table == "ratings" for rule in broken):
-        advice.add("correct the rows, or choose quarantine=true to set them aside")
-    parts = "; ".join(_finding(rule, rows) for rule in broken)
-    return f"{name} breaks the data contract: {parts}; {', and '.join(sorted(advice))}."
-
-
-def _finding(rule: RuleResult, rows: int) -> str:
-    said = f"“{rule.rule}” ({rule.expectation}{_limits(rule.limits)})"
-    if not rule.sample_rows:
-        return f"{said}: found {rule.observed}"
-    shown = ", ".join(_record(record) for record in rule.sample_rows[:3])
-    of = f"{rows:,} rows" if rule.table == "ratings" else f"{rule.observed.split()[-1]} {rule.table}"
-    return f"{said} fails for {rule.unexpected_count:,} of {of}, such as {shown}"
-
-
-def _record(record: Json) -> str:
-    """A row for people: "row 17 (user 5, item 9, rating 7.0)"."""
-    values = ", ".join(f"{name} {'missing' if x is None else x}" for name, x in record.items() if name != "row")
-    return f"row {record['row']} ({values})" if "row" in record else values
-
-
-def _limits(limits: Json) -> str:
-    """What an expectation allows, for people."""
-    low, high = limits.get("min_value"), limits.get("max_value")
-    said = ""
-    if low is not None and high is not None:
-        said = f", {low} to {high}"
-    elif low is not None or high is not None:
-        said = f", at least {low}" if low is not None else f", at most {high}"
-    if "value_set" in limits:
-        values = [str(value) for value in limits["value_set"]]
-        said = f", one of {', '.join(values[:10])}{', …' if len(values) > 10 else ''}"
-    return said + (f" for {limits['mostly']:.0%} or more" if "mostly" in limits else "")
-
-
-@contextmanager
-def _draft(out_dir: Path) -> Iterator[Path]:
-    """A folder inside `out_dir` to write into, gone afterwards; an OSError becomes a DataError that names `out_dir`."""
-    draft = out_dir / f".contract.{os.getpid()}.part"
-    try:
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        yield draft
-    except OSError as error:
-        raise cannot_write(out_dir, error) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _publish(draft: Path, out_dir: Path) -> None:
-    """Replace what an earlier run left by the draft; `contract.json` goes first and comes last."""
-    (out_dir / CONTRACT).unlink(missing_ok=True)
-    (out_dir / QUARANTINE).unlink(missing_ok=True)
-    for folder in (DATA_DOCS, CLEAN):
-        shutil.rmtree(out_dir / folder, ignore_errors=True)
-    for name in (DATA_DOCS, QUARANTINE, CLEAN, CONTRACT):
-        if (draft / name).exists():
-            (draft / name).rename(out_dir / name)
