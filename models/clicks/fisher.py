@@ -27,7 +27,7 @@ _NO_MASS = 1e-18
 
 @exact_kernel
 def _r2(a: float, log_a: float, m: int) -> float:
-    return _rising(a, log_a, 0.0, 0.0, m, True)[2]
+    return _rising(a, log_a, 0.0, 0.0, m, True)[3]
 
 
 @exact_kernel
@@ -73,7 +73,7 @@ def _information_row(n: int, zeta: float, eta: float) -> tuple[float, float, flo
     a_plus, a_minus = math.exp(log_plus), math.exp(eta)
     a = a_plus + a_minus
     log_a = eta + max(zeta, 0.0) + math.log1p(small)
-    _, r1_all, r2_all = _rising(a, log_a, 0.0, 0.0, n, True)
+    _, _, r1_all, r2_all = _rising(a, log_a, 0.0, 0.0, n, True)
     i, mass = _start(n, zeta, eta, a_plus, a_minus)
     # P(V ≥ j) = 1 for j ≤ i; the sums up to there in closed form.
     expected_plus = _r2(a_plus, log_plus, i)

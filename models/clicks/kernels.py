@@ -76,21 +76,21 @@ def _stirling(a: float, m: float, second: bool) -> tuple[float, float, float]:
 @exact_kernel
 def _rising(
     a: float, log_a: float, log_ratio: float, log_ref: float, m: int, second: bool
-) -> tuple[float, float, float]:
-    """log of a(a+1)…(a+m-1) less m·log_ref, and R1, R2.
+) -> tuple[float, float, float, float]:
+    """log of a(a+1)…(a+m-1) less m·log_ref as a sum and a factor still to be logged, then R1 and R2.
 
     For a ≥ 10 it is m·log(a/α) + Q with log_ratio = log(a/α), log_ref = log α; for smaller a the factors themselves, so
-    that neither tiny nor huge shapes cancel.
+    that neither tiny nor huge shapes cancel. The factor stays within 1e±20.
     """
     if m == 0:
-        return 0.0, 0.0, 0.0
+        return 0.0, 1.0, 0.0, 0.0
     if m == 1:
-        return (log_ratio if a >= 10.0 else log_a - log_ref), 0.0, 0.0
+        return (log_ratio if a >= 10.0 else log_a - log_ref), 1.0, 0.0, 0.0
+    product, r1, r2 = 1.0, 0.0, 0.0
     if a >= 10.0:
         if m > _DIRECT:
             q, r1, r2 = _stirling(a, float(m), second)
-            return m * log_ratio + q, r1, r2
-        product, r1, r2 = 1.0, 0.0, 0.0
+            return m * log_ratio + q, 1.0, r1, r2
         inverse = 1.0 / a
         for i in range(1, m):
             factor = 1.0 + i * inverse
@@ -98,8 +98,7 @@ def _rising(
             product *= factor
             r1 += term
             r2 += term / factor
-        return m * log_ratio + math.log(product), r1, r2
-    product, r1, r2 = 1.0, 0.0, 0.0
+        return m * log_ratio, product, r1, r2
     n_terms = m if m <= _DIRECT else math.ceil(10.0 - a)
     for i in range(1, n_terms):
         factor = a + i
@@ -107,7 +106,7 @@ def _rising(
         product *= factor
         r1 += term
         r2 += term * a / factor
-    value = log_a + math.log(product) - m * log_ref
+    value = log_a - m * log_ref
     if n_terms < m:
         # The rest a+s+j, j < m-s, has the shape a' = a+s ≥ 10; i = s+j is split into its part in s and in j.
         shifted, rest = a + n_terms, m - n_terms
@@ -115,7 +114,7 @@ def _rising(
         value += rest * math.log(shifted) + q
         r1 += rest * (n_terms / shifted) + (a / shifted) * tail1
         r2 += (a / shifted) * (tail2 + (n_terms / shifted) * (rest - tail1 - tail2))
-    return value, r1, r2
+    return value, product, r1, r2
 
 
 @exact_kernel
@@ -125,26 +124,29 @@ def beta_binomial_row(
     """-log BB(v; n, α⁺, α⁻) of one row, its gradient in (ζ, η) and, if `second`, its Hessian (ζζ, ζη, ηη)."""
     if n == 0:
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    eta = min(max(eta, ETA_LOW), ETA_HIGH)
     small = math.exp(-abs(zeta))
-    p = 1.0 / (1.0 + small) if zeta >= 0 else small / (1.0 + small)
-    rest = small / (1.0 + small) if zeta >= 0 else 1.0 / (1.0 + small)  # 1 - p
-    log_small = math.log1p(small)
+    larger = 1.0 / (1.0 + small)
+    p = larger if zeta >= 0 else small * larger
+    rest = small * larger if zeta >= 0 else larger  # 1 - p
+    log_small = math.log(1.0 + small)
     softplus, softplus_minus = max(zeta, 0.0) + log_small, max(-zeta, 0.0) + log_small
     if n == 1:  # a single draw from θ: no information on η
         if v == 1:
             return softplus_minus, -rest, 0.0, p * rest, 0.0, 0.0
         return softplus, p, 0.0, p * rest, 0.0, 0.0
+    eta = min(max(eta, ETA_LOW), ETA_HIGH)
     log_plus = min(max(zeta + eta, -700.0), 690.0)
-    a_plus, a_minus = math.exp(log_plus), math.exp(eta)
+    a_minus = math.exp(eta)
+    a_plus = a_minus * small if zeta < 0 else math.exp(log_plus)
+    a_plus = max(a_plus, 1e-304)
     a = a_plus + a_minus
     log_a = eta + softplus
     log_ref = log_a if a >= 10.0 else 0.0
     misses = n - v
-    f_plus, r1_plus, r2_plus = _rising(a_plus, log_plus, -softplus_minus, log_ref, v, second)
-    f_minus, r1_minus, r2_minus = _rising(a_minus, eta, -softplus, log_ref, misses, second)
-    f_all, r1_all, r2_all = _rising(a, log_a, 0.0, log_ref, n, second)
-    f = f_all - f_plus - f_minus
+    f_plus, product_plus, r1_plus, r2_plus = _rising(a_plus, log_plus, -softplus_minus, log_ref, v, second)
+    f_minus, product_minus, r1_minus, r2_minus = _rising(a_minus, eta, -softplus, log_ref, misses, second)
+    f_all, product_all, r1_all, r2_all = _rising(a, log_a, 0.0, log_ref, n, second)
+    f = f_all - f_plus - f_minus + math.log(product_all / (product_plus * product_minus))
     g_zeta = p * misses - rest * v + r1_plus - p * r1_all
     g_eta = r1_plus + r1_minus - r1_all
     h_zz = p * rest * (n - r1_all) - r2_plus + p * p * r2_all
@@ -184,7 +186,7 @@ def _binomial(
         zeta, n, v = logits[0, r], impressions[r], clicks[r]
         small = math.exp(-abs(zeta))
         p = 1.0 / (1.0 + small) if zeta >= 0 else small / (1.0 + small)
-        log_small = math.log1p(small)
+        log_small = math.log(1.0 + small)
         total += v * (max(-zeta, 0.0) + log_small) + (n - v) * (max(zeta, 0.0) + log_small)
         gradient[0, r] = n * p - v
         if hessian.shape[1] > 0:

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from predilect.models.clicks.kernels import Counts, beta_binomial_row
@@ -75,9 +75,13 @@ def _log_predictive(
 
 
 def log_predictive(
-    prediction: Prediction, impressions: Counts, clicks: Counts, n_threads: int | None = None
+    prediction: Prediction, impressions: ArrayLike, clicks: ArrayLike, n_threads: int | None = None
 ) -> NDArray[np.float64]:
-    """log p(v | n, x) of every row, binomial coefficient included; (n_rows,). 20 nodes in ζ, 8 in η."""
+    """log p(v | n, x) of every row, binomial coefficient included; (n_rows,). 20 nodes in ζ, 8 in η.
+
+    impressions, clicks: (n_rows,) as `check_counts` has them.
+    """
+    impressions, clicks = np.array(impressions, np.int32), np.array(clicks, np.int32)
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
     eta_nodes, eta_weights = np.polynomial.hermite_e.hermegauss(8)
     normals = np.stack([prediction.zeta, prediction.zeta_sd, prediction.eta, prediction.eta_sd])
@@ -143,7 +147,7 @@ def _count_intervals(
 
 def count_intervals(
     prediction: Prediction,
-    impressions: Counts,
+    impressions: ArrayLike,
     level: float = 0.9,
     n_points: int = 128,
     seed: int = 0,
@@ -154,6 +158,7 @@ def count_intervals(
     The ends are the smallest counts whose distribution function reaches (1 - level)/2 and (1 + level)/2; counts are
     whole, so an interval covers at least `level`. Costs n_points·(upper end) a row.
     """
+    shown = np.array(impressions, np.int32)
     normals = np.stack([prediction.zeta, prediction.zeta_sd, prediction.eta, prediction.eta_sd])
     points = normal_points(n_points, seed)
     out = np.zeros((len(prediction), 2), np.int64)
@@ -161,7 +166,7 @@ def count_intervals(
 
     def work(chunk: int) -> None:
         stop = min((chunk + 1) * _ROWS_PER_CHUNK, len(out))
-        inner(impressions, normals, points, (1 - level) / 2, (1 + level) / 2, out, chunk * _ROWS_PER_CHUNK, stop)
+        inner(shown, normals, points, (1 - level) / 2, (1 + level) / 2, out, chunk * _ROWS_PER_CHUNK, stop)
 
     with threads(n_threads or default_threads()) as pool:
         pool.run(work, -(-len(out) // _ROWS_PER_CHUNK))
