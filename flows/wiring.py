@@ -53,7 +53,7 @@ def conclude(run: TrainingRun, stages: Mapping[str, dict[str, Any] | None]) -> d
             create_link_artifact(run.run_url(run_id), link_text=f"MLflow run {run.folder.name}", key="mlflow-run")
         log_results(run.tracker, results)
         run.tracker.tags({"mlflow.note.content": text})
-        for name in ("report.html", "results.json", "predictions.parquet", "contract.json"):
+        for name in ("report.html", "results.json", "predictions.parquet", "contract.json", "data_docs"):
             if (run.folder / name).exists():
                 run.tracker.artifact(run.folder / name)
     run_id = run.tracker.flush()

@@ -169,6 +169,18 @@ def _inert(text: object) -> str:
     return re.sub(r"([\\`*_\[\]|#~$])", r"\\\1", flat)
 
 
+def data_line(dataset: Mapping[str, Any]) -> str:
+    """How the data was read: by which reader, from which columns, on which scale; empty when nothing is known."""
+    columns = (dataset.get("options") or {}).get("columns") or {}
+    shown = ", ".join(f"{name} ← {column}" for name, column in columns.items())
+    scale = dataset.get("scale") or {}
+    said = [f"read by {dataset['reader']}" if dataset.get("reader") else "", shown]
+    if scale.get("inferred"):
+        kind = f"{len(scale['levels'])} levels" if scale.get("levels") else "continuous"
+        said.append(f"scale {scale['low']:g} to {scale['high']:g}, {kind}, inferred")
+    return "; ".join(filter(None, said))
+
+
 def terminal_summary(results: Results) -> "Group":
     """The run as rich renderables: the two sentences, notices, the metrics with their intervals, contract and fit."""
     from rich import box
@@ -195,6 +207,8 @@ def terminal_summary(results: Results) -> "Group":
                 cells.append(Text(difference, style=colors.get(gap["verdict"], "")))
             table.add_row(*cells)
         parts.append(table)
+    if read := data_line(results.get("dataset") or {}):
+        parts.append(Text.assemble(("data      ", "dim"), read))
     parts.append(Text.assemble(("contract  ", "dim"), contract_line(results.get("contract"))))
     parts.append(Text.assemble(("fit       ", "dim"), fit_line(results)))
     return Group(*parts)

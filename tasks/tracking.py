@@ -23,6 +23,7 @@ from predilect.tasks.runs import abandoned, end_servers, read_json, write_json
 from predilect.tasks.settings import Settings
 
 JOURNAL, STATE = "journal.jsonl", "tracking.json"
+TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # MLflow's pages open in their training view
 BATCH = 900  # MLflow takes at most 1,000 values a call
 PARAM_LENGTH = 6000
 SERVING = ("mlflow", "numpy", "scipy", "numba", "pandas", "scikit-learn", "threadpoolctl")
@@ -61,7 +62,7 @@ class Tracker:
         self._say(do="tags", values=dict(values))
 
     def artifact(self, path: Path, to: str | None = None) -> None:
-        """A file or folder inside the run folder, logged under `to`."""
+        """A file or folder inside the run folder, logged under `to`; a folder keeps its name."""
         self._say(do="artifact", path=str(path.relative_to(self.folder)), to=to)
 
     def dataset(self, name: str, digest: str, source: str, profile: Mapping[str, Any]) -> None:
@@ -211,7 +212,7 @@ def _experiment_id(client: Any, settings: Settings, name: str) -> str:
         return str(found.experiment_id)
     local = settings.mlflow_uri.startswith("sqlite")
     place = (settings.mlruns / "artifacts" / name).as_uri() if local else None
-    return str(client.create_experiment(name, artifact_location=place))
+    return str(client.create_experiment(name, artifact_location=place, tags=TRAINING))
 
 
 def _start(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
@@ -253,8 +254,10 @@ def _tags(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str,
 
 def _artifact(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
     path = tracker.folder / event["path"]
-    send = client.log_artifacts if path.is_dir() else client.log_artifact
-    send(state["run_id"], str(path), event["to"])
+    if path.is_dir():
+        client.log_artifacts(state["run_id"], str(path), event["to"] or path.name)
+    else:
+        client.log_artifact(state["run_id"], str(path), event["to"])
 
 
 def _dataset(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:

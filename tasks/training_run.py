@@ -1,5 +1,6 @@
 """One training run from its first line in the journal to its last, whatever happens in between."""
 
+import importlib.metadata
 import os
 import platform
 import re
@@ -19,7 +20,7 @@ from predilect.models.compiled import default_threads
 from predilect.models.errors import DataError, PredilectError
 from predilect.tasks import progress
 from predilect.tasks.parameters import Parameters
-from predilect.tasks.runs import RunFolder, experiment_id
+from predilect.tasks.runs import RunFolder, experiment_id, write_json
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import Tracker
 
@@ -49,7 +50,8 @@ class TrainingRun:
         """Where MLflow's pages show the run: the tracking server's, or a local `mlflow ui`."""
         uri = self.settings.mlflow_uri
         server = uri if uri.startswith("http") else "http://127.0.0.1:5000"
-        return f"{server.rstrip('/')}/#/experiments/{experiment_id(self.folder)}/runs/{run_id}"
+        page = f"{server.rstrip('/')}/#/experiments/{experiment_id(self.folder)}/runs/{run_id}"
+        return f"{page}?workflowType=machine_learning"  # the training view
 
 
 @contextmanager
@@ -79,6 +81,7 @@ def training_run(
         }
         tracker.start(experiment_name(family), _tags(facts))
         tracker.params(parameters.model_dump(mode="json", exclude={"name", "data_dir"}))
+        tracker.artifact(write_json(held.path / "environment.json", _environment()))
         tracker.flush()
         yield TrainingRun(held.path, tracker, settings, facts)
     except PredilectError as error:
@@ -135,6 +138,12 @@ def command(parameters: Parameters, family: str, verb: str = "train") -> str:
         text = ",".join(map(str, parts)) if isinstance(parts, list) else parts
         words += ["--set", f"{name}={text}"]
     return shlex.join(words)
+
+
+def _environment() -> dict[str, str]:
+    """Python and every installed package with its version."""
+    packages = {found.name: found.version for found in importlib.metadata.distributions()}
+    return {"python": platform.python_version(), "platform": platform.platform(), **dict(sorted(packages.items()))}
 
 
 def _tags(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -82,7 +82,12 @@ def test_everything_is_in_mlflow(home: Settings, greedy: dict[str, Any]) -> None
     assert len(bound) > 1
     assert np.all(np.diff(bound) > -1e-6 * np.abs(bound[:-1]))
     assert {m.step for m in client.get_metric_history(greedy["run_id"], "cold_start_mae")} == {1, 5}
-    assert {a.path for a in client.list_artifacts(greedy["run_id"])} >= {"report.html", "results.json"}
+    assert {a.path for a in client.list_artifacts(greedy["run_id"])} >= {
+        "report.html",
+        "results.json",
+        "environment.json",
+        "data_docs",
+    }
     where = f"tags.`mlflow.parentRunId` = '{greedy['run_id']}'"
     children = client.search_runs([run.info.experiment_id], filter_string=where)
     candidates = json.loads(Path(greedy["results_path"]).read_text())["search"]["candidates"]
