@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 
 from predilect import __version__
+from predilect.flows import cli_use
 from predilect.flows.cli_common import (
     ConfigOption,
     DataDirOption,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 train = typer.Typer(help="Train a model: ingest, validate, search, fit, evaluate, report, track.", no_args_is_help=True)
 app.add_typer(train, name="train")
+cli_use.register(app)
 
 QuarantineOption = Annotated[bool | None, typer.Option("--quarantine", help="Set rows that break the contract aside.")]
 

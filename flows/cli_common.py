@@ -31,7 +31,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 def run_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: Any, as_json: bool) -> None:
     """Run the flow that `flow()` imports, with progress on stderr, and print its summary, as JSON if asked."""
     try:
-        with contextlib.redirect_stdout(sys.stderr), _progress():
+        with contextlib.redirect_stdout(sys.stderr), show_progress():
             summary = flow()(parameters)
     except KeyboardInterrupt:
         err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
@@ -55,7 +55,7 @@ def run_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: An
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[None]:
+def show_progress(loading: str = "loading Prefect and MLflow") -> Iterator[None]:
     """One line a stage on stderr, with a bar while it runs."""
     with Progress(
         SpinnerColumn(finished_text="[green]✓"),
@@ -65,7 +65,7 @@ def _progress() -> Iterator[None]:
         TextColumn("{task.fields[note]}", style="dim"),
         console=err,
     ) as bar:
-        stages = {"start": bar.add_task("start", total=1.0, note="loading Prefect and MLflow")}
+        stages = {"start": bar.add_task("start", total=1.0, note=loading)}
 
         def show(stage: str, share: float, note: str) -> None:
             if stage not in stages:

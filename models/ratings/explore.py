@@ -13,7 +13,7 @@ from predilect.models.ratings.model import Csr, RatingsModel
 from predilect.models.ratings.posterior import Side
 from predilect.models.ratings.top import top_items
 
-Explore = Literal["none", "thompson", "upper"]
+Explore = Literal["none", "thompson", "quantile"]
 
 
 def recommend_codes(
@@ -30,7 +30,7 @@ def recommend_codes(
 
     seen: compressed rows, one for each of `user_codes`, of items to leave out. explore: `none` ranks by the mean.
     `thompson` ranks by one joint draw of all factors and offsets from q, fixed by `seed`: each list then holds an item
-    as often as it is thought to be among the best. `upper` ranks by the `quantile` of the expected rating, its
+    as often as it is thought to be among the best. `quantile` ranks by the `quantile` of the expected rating, its
     posterior taken as normal with the exact mean and variance; below a half it is caution instead.
     Raises ParameterError for an impossible quantile or n.
     """
@@ -41,7 +41,7 @@ def recommend_codes(
     users, items = model.posterior.users, model.posterior.items
     if explore == "thompson":
         users, items = drawn(users, stream(seed, "thompson", 0)), drawn(items, stream(seed, "thompson", 1))
-    deviations = float(ndtri(quantile)) if explore == "upper" else 0.0
+    deviations = float(ndtri(quantile)) if explore == "quantile" else 0.0
     with threads(model.n_threads or default_threads()) as pool:
         return top_items(np.asarray(user_codes), users, items, n, seen, pool, deviations)
 

@@ -24,7 +24,7 @@ def model() -> RatingsModel:
 @pytest.mark.parametrize("quantile", [0.2, 0.9])
 def test_a_quantile_is_that_of_the_expected_rating(model: RatingsModel, quantile: float) -> None:
     users = np.append(np.arange(N_USERS - 1), -1)
-    best = recommend_codes(model, users, 8, NOTHING_SEEN, explore="upper", quantile=quantile)
+    best = recommend_codes(model, users, 8, NOTHING_SEEN, explore="quantile", quantile=quantile)
     for row in (0, 77, 140, 149):
         mean, variance = model.predict(np.full(N_ITEMS, users[row]), np.arange(N_ITEMS))
         value = mean + norm.ppf(quantile) * np.sqrt(variance - 1 / model.noise_precision)
@@ -79,6 +79,6 @@ def test_seen_items_are_left_out_in_every_tile(model: RatingsModel) -> None:
 
 
 def test_impossible_choices_are_refused(model: RatingsModel) -> None:
-    for options in ({"explore": "greedy"}, {"explore": "upper", "quantile": 1.0}):
+    for options in ({"explore": "greedy"}, {"explore": "quantile", "quantile": 1.0}):
         with pytest.raises(ParameterError):
             recommend_codes(model, np.arange(3), 2, NOTHING_SEEN, **options)  # type: ignore[arg-type]

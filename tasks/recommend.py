@@ -1,0 +1,148 @@
+"""Recommendations of a run's model for everybody, as one Parquet file that is complete or absent."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from predilect.models.errors import DataError, ParameterError
+from predilect.models.ids import UNKNOWN
+from predilect.models.ratings.explore import Explore, recommend_codes
+from predilect.models.ratings.model import RatingsModel
+from predilect.tasks import progress
+from predilect.tasks.output import cannot_write
+from predilect.tasks.quarantine import CLEAN, MANIFEST, TABLE
+from predilect.tasks.ratings_table import RatingsTable, read_table
+from predilect.tasks.runs import RESULTS, read_json
+from predilect.tasks.settings import Settings
+
+USERS = 1 << 16
+"""Users in one piece of work and one row group of the file."""
+
+
+def load_model(run: Path) -> RatingsModel:
+    """The run's model. Raises ParameterError when the run has no ratings model."""
+    if not (run / "model" / "manifest.json").is_file() or not (run / RESULTS).is_file():
+        raise ParameterError(f"RUN = {run.name!r}: it has no finished model; choose a run that `predilect runs` lists.")
+    family = read_json(run / RESULTS)["run"]["family"]
+    if family != "ratings":
+        raise ParameterError(f"RUN = {run.name!r}: a run on {family}, but this needs one on ratings; choose another.")
+    return RatingsModel.load(run / "model")
+
+
+def data_of(run: Path, settings: Settings) -> RatingsTable:
+    """The canonical ratings, test part included, that the run was given. Raises DataError when they are gone."""
+    digest = read_json(run / RESULTS)["dataset"]["digest"]
+    for folder in (run / CLEAN, *sorted(settings.data.glob("*"))):
+        manifest = folder / MANIFEST
+        if manifest.is_file() and (folder / TABLE).is_file() and read_json(manifest).get("digest") == digest:
+            return read_table(folder)
+    raise DataError(
+        f"The ratings that run {run.name} was trained on are no longer in {settings.data}; train again on that data."
+    )
+
+
+def recommend(
+    run: Path,
+    out: Path,
+    *,
+    n: int = 10,
+    explore: Explore = "none",
+    quantile: float = 0.9,
+    seed: int = 0,
+    seen: bool = False,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """Write the `n` best items for every user of the run's data to the Parquet file `out`; what was done.
+
+    Columns user, item, rank (from 1), mean (within the scale) and sd of the predicted rating, users by rising id.
+    seen: also recommend what a user has rated, in training or test part. explore, quantile and seed: see
+    `models.ratings.explore`. An `out` that is there is replaced at the end, else kept.
+    """
+    if n < 1:
+        raise ParameterError(f"n = {n}: give 1 or more.")
+    model = replace(load_model(run), n_threads=threads)
+    table = data_of(run, Settings())
+    start = time.perf_counter()
+    users = model.user_ids.encode(table.user_ids.ids)
+    rated = _nothing(len(users)) if seen else _rated(table, model)
+    rows = 0
+    with _file(out, _schema(table, model)) as writer:
+        for first in range(0, len(users), USERS):
+            part = slice(first, first + USERS)
+            indptr = rated[0][part.start : part.start + len(users[part]) + 1]
+            best = recommend_codes(
+                model, users[part], n, (indptr, rated[1]), explore=explore, quantile=quantile, seed=seed
+            )
+            writer.write_table(_lists(model, table.user_ids.ids[part], users[part], best, writer.schema))
+            rows += int(np.sum(best != UNKNOWN))
+            progress.report("recommend", min(part.stop / len(users), 1.0), f"{rows:,} recommendations")
+    return {
+        "run": run.name,
+        "out": str(out),
+        "users": len(users),
+        "rows": rows,
+        "explore": explore,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def _rated(table: RatingsTable, model: RatingsModel) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The items that each user of the table has rated, as compressed rows of the model's codes."""
+    items = model.item_ids.encode(table.item_ids.ids)[table.items]
+    known = items != UNKNOWN
+    users, items = table.users[known], items[known]
+    indptr = np.zeros(len(table.user_ids) + 1, np.int64)
+    np.cumsum(np.bincount(users, minlength=len(table.user_ids)), out=indptr[1:])
+    return indptr, items[np.argsort(users, kind="stable")]
+
+
+def _nothing(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    return np.zeros(n_users + 1, np.int64), np.empty(0, np.int32)
+
+
+def _schema(table: RatingsTable, model: RatingsModel) -> pa.Schema:
+    kinds = [pa.string() if ids.ids.dtype.kind == "U" else pa.int64() for ids in (table.user_ids, model.item_ids)]
+    return pa.schema({"user": kinds[0], "item": kinds[1], "rank": pa.int32(), "mean": pa.float32(), "sd": pa.float32()})
+
+
+def _lists(
+    model: RatingsModel, ids: NDArray[Any], codes: NDArray[np.int32], best: NDArray[np.int32], schema: pa.Schema
+) -> pa.Table:
+    row, rank = np.nonzero(best != UNKNOWN)
+    items = best[row, rank]
+    found = model.predict(codes[row], items)
+    columns = [
+        ids[row],
+        model.item_ids.decode(items),
+        (rank + 1).astype(np.int32),
+        model.scale.clip(found.mean).astype(np.float32),
+        np.sqrt(found.variance).astype(np.float32),
+    ]
+    return pa.Table.from_arrays([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)],
+                                schema=schema)  # fmt: skip
+
+
+@contextmanager
+def _file(out: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """A Parquet file beside `out`, renamed to it when the block ends well and removed when it does not."""
+    draft = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        if out.is_dir():
+            raise ParameterError(f"out = {str(out)!r}: that is a folder; give the name of a file.")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(draft, schema) as writer:
+            yield writer
+        draft.replace(out)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    finally:
+        draft.unlink(missing_ok=True)
