@@ -11,8 +11,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from predilect.models.errors import PredilectError
 from predilect.tasks import progress, runs
+from predilect.tasks.output import need_space
 from predilect.tasks.settings import Settings
+
+ROOM = 200e6  # bytes that the databases of Prefect and MLflow and a small run take
 
 out, err = Console(), Console(stderr=True)
 if not out.is_terminal:
@@ -30,12 +34,20 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 def run_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: Any, as_json: bool) -> None:
     """Run the flow that `flow()` imports, with progress on stderr, and print its summary, as JSON if asked."""
+    need_space(Settings().state, ROOM)
     try:
         with contextlib.redirect_stdout(sys.stderr), show_progress():
             summary = flow()(parameters)
     except KeyboardInterrupt:
         err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
         raise typer.Exit(130) from None
+    except RuntimeError as error:
+        if "Prefect API server" not in str(error):
+            raise
+        raise PredilectError(
+            f"Prefect's temporary server did not start ({error}); free memory or disk space, or start a server with "
+            "`prefect server start` and set PREFECT_API_URL to its address."
+        ) from error
     if as_json:
         print(json.dumps(summary))
         return

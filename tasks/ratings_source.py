@@ -23,7 +23,14 @@ def check_source(parameters: RatingsParameters, settings: Settings) -> None:
     data_dir = _data_dir(parameters, settings)
     if data_dir is not None and not data_dir.is_dir() and parameters.data_dir is not None:
         raise ParameterError(f"data_dir = {str(data_dir)!r}: no such folder; create it or correct the path.")
-    if public_set(parameters.data) is None and not Path(parameters.data).expanduser().exists():
+    if Path(parameters.data).expanduser().exists():
+        return
+    if public_set(parameters.data) is not None and data_dir is None:
+        raise ParameterError(
+            f"data = {parameters.data!r} is a public set, and there is no data folder to look in or to download into; "
+            "set --data-dir or PREDILECT_DATA_DIR."
+        )
+    if public_set(parameters.data) is None:
         raise DataError(
             f"data = {parameters.data!r}: no such file or folder, and no public set of that name; correct the path."
         )

@@ -39,6 +39,7 @@ def _run(home: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str
         (["train", "ratings", "--data", "ml-100k", "--data-dir", "nowhere"], "nowhere"),
         (["train", "ratings", "--data", ".", "--set", "reader=excel"], "reader = 'excel'"),
         (["train", "ratings", "--data", ".", "--name", "a/b"], "name = 'a/b'"),
+        (["train", "ratings", "--data", "ml-100k"], "no data folder to look in"),
         (["report", "nothing"], "no run matches"),
         (["sync", "nothing"], "no run matches"),
     ],
