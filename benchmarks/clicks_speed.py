@@ -25,7 +25,6 @@ from predilect.models.clicks.blocks import Layout
 from predilect.models.clicks.compile import warm_up
 from predilect.models.clicks.fit import Fit
 from predilect.models.clicks.kernels import negative_log_likelihood
-from predilect.models.clicks.model import _sides
 from predilect.models.clicks.scores import normal_points, uqp
 from predilect.models.compiled import Threads, threads
 
@@ -80,19 +79,19 @@ class Objective:
 
     def __init__(self, design: Design, log: Any, model: str, pool: Threads) -> None:
         self.config = ClicksConfig(model=model, evidence="fixed", start_precision=PRECISION)  # type: ignore[arg-type]
-        self.layout = Layout(design, _sides(self.config, design), single_block=False)
+        self.layout = Layout.of(self.config, design)
         self.fit = Fit(design, log.impressions, log.clicks, self.layout, self.config, 0, pool)
         self.precisions = {
             block.name: 0.01 if block.name.endswith("intercept") else PRECISION for block in self.layout.blocks
         }
         self.precision = self.layout.precision_vector(self.precisions)
-        self.start = self.fit._x.copy()
+        self.start = self.fit.x.copy()
         self.values: list[float] = []
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         fit = self.fit
-        value, slope, _ = negative_log_likelihood(fit._v, fit._n, fit._logits(x), fit._pool, second=False)
-        gradient = fit.rows.gradient(fit._by_context(slope)) + self.precision * x
+        value, slope, _ = negative_log_likelihood(fit.clicks, fit.impressions, fit.logits(x), fit.pool, second=False)
+        gradient = fit.rows.gradient(fit.by_context(slope)) + self.precision * x
         return value + 0.5 * float(self.precision @ (x * x)), gradient
 
     def lbfgs(self, n_iterations: int) -> Any:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from predilect.models.clicks.config import ClicksConfig
 from predilect.models.clicks.design import Design
 
 Array = NDArray[np.float64]
@@ -43,41 +45,44 @@ class Layout:
     effects; the first `n_linear` entries are everything but the group effects.
     """
 
-    def __init__(self, design: Design, sides: tuple[Side, ...], *, single_block: bool) -> None:
-        """single_block: one precision for the shared features and the cluster copies together, as in the paper."""
-        self.sides = sides
-        self.width, self.n_groups = design.width, design.n_groups
+    def __init__(self, sides: tuple[Side, ...], feature_blocks: tuple[tuple[str, int], ...], n_groups: int) -> None:
+        """feature_blocks: names and sizes of the blocks of a side that has features, one after the other."""
+        self.sides, self.n_groups = sides, n_groups
+        self._feature_blocks = feature_blocks
         self.linear: list[slice] = []
         self.blocks: list[Block] = []
         start = 0
         for side in sides:
-            stop = start + 1 + (self.width if side.has_features else 0)
-            self.linear.append(slice(start, stop))
-            self.blocks.append(Block(f"{side.name}.intercept", start, start + 1))
-            if side.has_features and self.width:
-                self._add_features(design, side, start + 1, stop, single_block)
-            start = stop
+            first = start
+            for name, size in (("intercept", 1), *(feature_blocks if side.has_features else ())):
+                self.blocks.append(Block(f"{side.name}.{name}", start, start + size))
+                start += size
+            self.linear.append(slice(first, start))
         self.n_linear = start
-        self.group_sides = [s for s, side in enumerate(sides) if side.has_groups and self.n_groups]
+        self.group_sides = [s for s, side in enumerate(sides) if side.has_groups and n_groups]
         for s in self.group_sides:
-            self.blocks.append(Block(f"{sides[s].name}.group", start, start + self.n_groups))
-            start += self.n_groups
+            self.blocks.append(Block(f"{sides[s].name}.group", start, start + n_groups))
+            start += n_groups
         self.size = start
-        self.feature_sides = [s for s, side in enumerate(sides) if side.has_features and self.width]
+        self.feature_sides = [s for s, side in enumerate(sides) if side.has_features and feature_blocks]
 
-    def _add_features(self, design: Design, side: Side, start: int, stop: int, single_block: bool) -> None:
-        if single_block:
-            self.blocks.append(Block(f"{side.name}.features", start, stop))
-            return
-        for name, width in design.parts:
-            self.blocks.append(Block(f"{side.name}.{name}", start, start + width))
-            start += width
-        if start < stop:
-            self.blocks.append(Block(f"{side.name}.clusters", start, stop))
+    @classmethod
+    def of(cls, config: ClicksConfig, design: Design) -> Self:
+        """The blocks of a model on a design."""
+        groups = design.n_groups > 0 and config.group_effect != "none"
+        sides: tuple[Side, ...] = (Side(SIDES[0], has_features=True, has_groups=groups),)
+        if config.likelihood != "log":
+            sides += (Side(SIDES[1], config.likelihood == "prop", groups and config.group_effect == "both"),)
+        feature_blocks = design.parts
+        if design.width > design.n_features:
+            feature_blocks += (("clusters", design.width - design.n_features),)
+        if config.single_block and design.width:
+            feature_blocks = (("features", design.width),)
+        return cls(sides, feature_blocks, design.n_groups)
 
     def precision_vector(self, precisions: Mapping[str, float]) -> Array:
         """The prior precision of every coefficient, from the precision of every block."""
-        return np.concatenate([np.full(block.size, precisions[block.name]) for block in self._in_order()])
+        return np.concatenate([np.full(block.size, precisions[block.name]) for block in self.blocks])
 
     def group_slice(self, s: int) -> slice:
         """The group effects of side s."""
@@ -86,18 +91,7 @@ class Layout:
 
     def one_side(self, s: int) -> "Layout":
         """The layout of side s alone."""
-        part = Layout.__new__(Layout)
-        part.sides, part.width, part.n_groups = (self.sides[s],), self.width, self.n_groups
-        start, stop = self.linear[s].start, self.linear[s].stop
-        part.linear = [slice(0, stop - start)]
-        part.n_linear = stop - start
-        part.blocks = [Block(b.name, b.start - start, b.stop - start) for b in self.blocks if start <= b.start < stop]
-        part.group_sides = [0] if s in self.group_sides else []
-        part.size = part.n_linear + self.n_groups * len(part.group_sides)
-        if part.group_sides:
-            part.blocks.append(Block(f"{self.sides[s].name}.group", part.n_linear, part.size))
-        part.feature_sides = [0] if s in self.feature_sides else []
-        return part
+        return Layout((self.sides[s],), self._feature_blocks, self.n_groups)
 
     def side_entries(self, s: int, vector: Array) -> Array:
         """The entries of a full vector in the order of `one_side(s)`."""
@@ -105,6 +99,3 @@ class Layout:
         if s in self.group_sides:
             pieces.append(vector[self.group_slice(s)])
         return np.concatenate(pieces)
-
-    def _in_order(self) -> list[Block]:
-        return sorted(self.blocks, key=lambda block: block.start)

@@ -12,6 +12,9 @@ from predilect.models.ids import UNKNOWN
 
 Codes = NDArray[np.int32]
 
+RESERVED = ("intercept", "clusters", "group")
+"""Names of blocks of coefficients that no part of the features may have."""
+
 
 @dataclass(frozen=True)
 class Design:
@@ -62,6 +65,10 @@ class Design:
         row_lines = np.arange(matrix.shape[0]) if lines is None else lines
         codes = _codes("lines", row_lines, None, matrix.shape[0], lowest=0)
         named = (("features", matrix.shape[1]),) if parts is None else parts
+        names = [name for name, _ in named]
+        taken = [name for name in names if name in RESERVED or names.count(name) > 1]
+        if taken:
+            raise DataError(f"A part of the features is called {taken[0]}, which is taken; rename that column.")
         if sum(width for _, width in named) != matrix.shape[1]:
             raise DataError(
                 f"The parts {dict(named)} do not add up to {matrix.shape[1]} feature columns; give each column a part."

@@ -55,7 +55,7 @@ class Fit:
     ) -> None:
         order = np.lexsort((design.groups, design.clusters, design.lines))
         design = design.take(order)
-        self._n, self._v = impressions[order], clicks[order]
+        self.impressions, self.clicks = impressions[order], clicks[order]
         # Rows with the same context are one row to everything linear.
         change = np.ones(len(design), bool)
         for codes in (design.lines, design.clusters, design.groups):
@@ -63,30 +63,32 @@ class Fit:
         self._starts = np.flatnonzero(change)
         self._repeats = np.diff(np.append(self._starts, len(design)))
         self.contexts = design.take(self._starts)
-        self.layout, self.config, self.seed, self._pool = layout, config, seed, pool
+        self.layout, self.config, self.seed, self.pool = layout, config, seed, pool
         product = FactoredProduct(self.contexts, pool)
         self.rows = RowMap(product, self.contexts.groups, layout)
         self._side_rows = [RowMap(product, self.contexts.groups, layout.one_side(s)) for s in range(len(layout.sides))]
         self.n_iterations, self.n_products = 0, 0
         total, picked = float(impressions.sum(dtype=np.int64)), float(clicks.sum(dtype=np.int64))
-        self._x = np.zeros(layout.size)
-        self._x[0] = np.log((picked + 0.5) / (total - picked + 0.5))
+        self.x = np.zeros(layout.size)
+        self.x[0] = np.log((picked + 0.5) / (total - picked + 0.5))
         if len(layout.sides) == 2:
-            self._x[layout.linear[1].start] = 2.0
+            self.x[layout.linear[1].start] = 2.0
 
     def evaluate(self, x: Array, precision: Array) -> Point:
         """-log likelihood + Σ c·w²/2 with its derivatives."""
-        value, slope, bend = negative_log_likelihood(self._v, self._n, self._logits(x), self._pool, second=True)
-        slope, bend = self._by_context(slope), self._by_context(bend)
+        value, slope, bend = negative_log_likelihood(
+            self.clicks, self.impressions, self.logits(x), self.pool, second=True
+        )
+        slope, bend = self.by_context(slope), self.by_context(bend)
         penalised = value + 0.5 * float(precision @ (x * x))
         gradient = self.rows.gradient(slope) + precision * x
         return Point(x, penalised, gradient, lambda: Curvature(self.rows, bend, precision))
 
-    def _logits(self, x: Array) -> Array:
+    def logits(self, x: Array) -> Array:
         """(sides, n_rows) in the sorted order."""
         return np.repeat(self.rows.logits(x), self._repeats, axis=1)
 
-    def _by_context(self, values: Array) -> Array:
+    def by_context(self, values: Array) -> Array:
         """(k, n_rows) → (k, n_contexts), summed."""
         return np.add.reduceat(values, self._starts, axis=1)
 
@@ -95,12 +97,12 @@ class Fit:
         precision = self.layout.precision_vector(precisions)
         optimum = minimise(
             lambda x: self.evaluate(x, precision),
-            self._x,
+            self.x,
             tolerance=self.config.tolerance,
             max_iterations=self.config.max_iterations,
             excess=excess,
         )
-        self._x = optimum.point.x
+        self.x = optimum.point.x
         self.n_iterations += optimum.n_iterations
         self.n_products += optimum.n_products
         return optimum
@@ -149,7 +151,7 @@ class Fit:
         return self._low_rank(x, precisions, self.config.residual)
 
     def _information(self, x: Array) -> Array:
-        return self._by_context(fisher_information(self._n, self._logits(x), self._pool))
+        return self.by_context(fisher_information(self.impressions, self.logits(x), self.pool))
 
     def _degrees_of_freedom(self, x: Array, precisions: dict[str, float], probes: list[Probes]) -> dict[str, float]:
         determined: dict[str, float] = {}

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from predilect.models import artifact
-from predilect.models.clicks.blocks import SIDES, Layout, Side
+from predilect.models.clicks.blocks import SIDES, Layout
 from predilect.models.clicks.config import ClicksConfig
 from predilect.models.clicks.design import Design, check_counts
 from predilect.models.clicks.encoder import ContextEncoder
@@ -82,7 +82,7 @@ class ClicksModel:
             )
         if n.sum(dtype=np.int64) == 0:
             raise DataError("No row has impressions, so there is nothing to learn from; give rows with impressions.")
-        layout = Layout(design, _sides(config, design), single_block=config.single_block)
+        layout = Layout.of(config, design)
         with threads(n_threads or default_threads()) as pool:
             fit = Fit(design, n, v, layout, config, seed, pool)
             precisions, trace, converged = fit.learn_precisions(on_round)
@@ -223,7 +223,7 @@ class ClicksModel:
             n_groups=shape["n_groups"],
             parts=shape["parts"],
         )
-        layout = Layout(empty, _sides(config, empty), single_block=config.single_block)
+        layout = Layout.of(config, empty)
         posteriors = tuple(_load_side(arrays, name, layout.n_groups) for name in SIDES if f"{name}_scale" in arrays)
         encoder = None
         if facts["encoder"] is not None:
@@ -233,14 +233,6 @@ class ClicksModel:
             encoder = ContextEncoder.from_arrays(own, facts["encoder"])
         report = FitReport(**facts["report"])
         return cls(config, layout, arrays["coefficients"], facts["precisions"], posteriors, shape, report, encoder)
-
-
-def _sides(config: ClicksConfig, design: Design) -> tuple[Side, ...]:
-    groups = design.n_groups > 0 and config.group_effect != "none"
-    mean = Side(SIDES[0], has_features=True, has_groups=groups)
-    if config.likelihood == "log":
-        return (mean,)
-    return (mean, Side(SIDES[1], config.likelihood == "prop", groups and config.group_effect == "both"))
 
 
 def _row_blocks(n_rows: int) -> Iterator[slice]:

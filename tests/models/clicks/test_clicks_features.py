@@ -95,6 +95,13 @@ def test_an_encoder_of_empty_texts_comes_back_too():
     assert (again.encode(FeatureColumns(texts={"headline": ["x"]}), users=["u"], groups=["g"]).groups == -1).all()
 
 
+def test_an_encoder_without_columns_goes_by_the_ids():
+    encoder = ContextEncoder.fit(FeatureColumns(), groups=["a", "b"])
+    design = encoder.encode(FeatureColumns(), groups=["b", "x", "a"])
+    assert (len(design), design.width) == (3, 0)
+    assert design.groups.tolist() == [1, -1, 0]
+
+
 def test_planted_clusters_are_found_and_users_without_history_have_none():
     rng = np.random.default_rng(0)
     truth = rng.integers(4, size=200)

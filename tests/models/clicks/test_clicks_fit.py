@@ -11,14 +11,14 @@ from predilect.models.clicks.config import ClicksConfig
 from predilect.models.clicks.curvature import conjugate_gradient
 from predilect.models.clicks.design import Design
 from predilect.models.clicks.fit import Fit
-from predilect.models.clicks.model import ClicksModel, _sides
+from predilect.models.clicks.model import ClicksModel
 from predilect.models.compiled import threads
 from predilect.models.errors import NotConvergedError, ParameterError
 
 
 def problem(pool, config, seed=0, **size):
     design, n, v = table(**{"n_rows": 400, "n_words": 6, "n_groups": 15, "n_clusters": 2, "seed": seed} | size)
-    layout = Layout(design, _sides(config, design), single_block=config.single_block)
+    layout = Layout.of(config, design)
     return Fit(design, n.astype(np.int32), v.astype(np.int32), layout, config, 0, pool)
 
 
@@ -91,7 +91,7 @@ def test_bbl_with_infinite_concentration_is_logistic_regression():
     log = ClicksModel.fit(design, n, v, fixed("m-log", tolerance=1e-8))
     with threads(1) as pool:
         config = fixed("m-bbl")
-        layout = Layout(design, _sides(config, design), single_block=False)
+        layout = Layout.of(config, design)
         fit = Fit(design, n.astype(np.int32), v.astype(np.int32), layout, config, 0, pool)
         at_infinity = np.zeros(layout.size)
         at_infinity[layout.linear[0]] = log.coefficients[log.layout.linear[0]]

@@ -99,10 +99,10 @@ def test_joint_draws_have_the_predicted_moments():
     fitted = ClicksModel.fit(design, n, v, fixed("l-bbl", rank=3))
     prediction = fitted.predict(design)
     rng = np.random.default_rng(0)
-    draws = np.array([fitted.draw_zeta(design, rng) for _ in range(2000)])
-    error = prediction.zeta_sd / np.sqrt(2000)
+    draws = np.array([fitted.draw_zeta(design, rng) for _ in range(800)])
+    error = prediction.zeta_sd / np.sqrt(800)
     assert (np.abs(draws.mean(axis=0) - prediction.zeta) < 5 * error).all()
-    np.testing.assert_allclose(draws.std(axis=0), prediction.zeta_sd, rtol=0.1)
+    np.testing.assert_allclose(draws.std(axis=0), prediction.zeta_sd, rtol=0.15)
     # Rows of one context move together: it is one draw of the coefficients, not one of every row.
     same = (design.clusters >= 0) & (design.groups >= 0)
     context = np.stack([design.lines, design.clusters, design.groups], axis=1)[same]

@@ -70,6 +70,8 @@ def test_features_that_are_not_finite_are_named():
         ({"lines": [0, 1], "clusters": [0, 3], "n_clusters": 2}, "Row 1 has clusters code 3"),
         ({"lines": [0, 1], "groups": [0], "n_groups": 1}, "groups are int64 of shape"),
         ({"parts": (("words", 1),)}, "do not add up to 2 feature columns"),
+        ({"parts": (("group", 2),)}, "A part of the features is called group, which is taken"),
+        ({"parts": (("words", 1), ("words", 1))}, "A part of the features is called words, which is taken"),
     ],
 )
 def test_codes_out_of_range_are_named(arguments, message):
