@@ -34,3 +34,14 @@ def check_schema(schema: pa.Schema) -> list[str]:
         elif field.type not in allowed:
             problems.append(f"the column {field.name} holds {field.type}, not {' or '.join(map(str, allowed))}")
     return problems
+
+
+def ballots_schema(item: pa.DataType) -> pa.Schema:
+    """The schema of `ballots.parquet`: a ballot's items, best first, how many cast it, and its weight in all."""
+    return pa.schema(
+        [
+            pa.field("items", pa.list_(pa.field("element", item, nullable=False)), nullable=False),
+            pa.field("count", pa.int64(), nullable=False),
+            pa.field("weight", pa.float64(), nullable=False),
+        ]
+    )

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 from predilect.tasks.parameters import Parameters, RatingsParameters
+from predilect.tasks.parameters_rankings import RankingsParameters
 
-FAMILIES: dict[str, type[Parameters]] = {"ratings": RatingsParameters}
+FAMILIES: dict[str, type[Parameters]] = {"ratings": RatingsParameters, "rankings": RankingsParameters}
 PAGE = Path(__file__).with_name("parameters.md")
 HEAD = """# Parameters
 

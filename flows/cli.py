@@ -28,6 +28,7 @@ from predilect.flows.cli_common import (
     plain,
     run_flow,
 )
+from predilect.flows.cli_rankings import demo_rankings, train_rankings
 from predilect.models.errors import PredilectError
 from predilect.tasks import runs
 from predilect.tasks.settings import Settings, prepare_environment
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 train = typer.Typer(help="Train a model: ingest, validate, search, fit, evaluate, report, track.", no_args_is_help=True)
 app.add_typer(train, name="train")
+train.command("rankings")(train_rankings)
 cli_use.register(app)
 
 QuarantineOption = Annotated[bool | None, typer.Option("--quarantine", help="Set rows that break the contract aside.")]
@@ -50,6 +52,7 @@ class Family(StrEnum):
     """The kinds of data there is a demo of."""
 
     ratings = "ratings"
+    rankings = "rankings"
 
 
 def main() -> None:
@@ -116,7 +119,7 @@ def demo(
     family: Annotated[Family, typer.Argument(help="Which kind of data.")] = Family.ratings, as_json: JsonOption = False
 ) -> None:
     """Simulate realistic data, train on them, and say where everything is."""
-    {Family.ratings: _demo_ratings}[family](as_json)
+    {Family.ratings: _demo_ratings, Family.rankings: demo_rankings}[family](as_json)
 
 
 def _demo_ratings(as_json: bool) -> None:

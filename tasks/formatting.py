@@ -35,6 +35,17 @@ METRICS: dict[str, Metric] = {
     "interval_width_90": Metric("90 % interval width", "mean width, in rating points"),
     "ndcg_10": Metric("NDCG@10", "are the ten best suggestions in good order?", "higher"),
     "recall_10": Metric("Recall@10", "share of liked items among ten suggestions", "higher"),
+    "heldout_log_likelihood_ballot": Metric(
+        "Log-likelihood a held-out ballot", "mean, in nats: how little an unseen ballot surprises", "higher"
+    ),
+    "heldout_log_likelihood_choice": Metric(
+        "Log-likelihood a held-out choice", "a ballot is a choice a place; mean, in nats", "higher"
+    ),
+    "pair_accuracy": Metric(
+        "Pairs ordered right", "of the pairs that held-out ballots compare", "higher", is_share=True
+    ),
+    "log_likelihood": Metric("Log-likelihood", "of all ballots fitted on, in nats", "higher"),
+    "bic": Metric("BIC", "Bayesian information criterion of the fit", "lower"),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from predilect.tasks import words_ratings
+from predilect.tasks import words_rankings, words_ratings
 from predilect.tasks.formatting import (
     MINUS,
     count,
@@ -27,7 +27,7 @@ Results = Mapping[str, Any]
 # How a family tells what it learned: a module with HEADLINE, the metrics its baselines are ranked by, the first that is
 # there; FIGURES, those listed beside a run; learned(results) and how_good(results, against), a sentence each; and
 # fit_line(results).
-FAMILIES = {"ratings": words_ratings}
+FAMILIES = {"ratings": words_ratings, "rankings": words_rankings}
 SIGNS = {"better": "✓", "worse": "✗", "no clear difference": "≈"}
 
 
@@ -83,6 +83,7 @@ def notices(results: Results) -> list[str]:
     if fit.get("converged") is False and "n_sweeps" in fit:
         said.append(f"The fit stopped after {count(fit.get('n_sweeps'))} sweeps before it converged; raise max_sweeps.")
     said += (results.get("dataset") or {}).get("warnings") or []
+    said += [warning] if (warning := (results.get("search") or {}).get("warning")) else []
     return said + (results.get("warnings") or [])
 
 

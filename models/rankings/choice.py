@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.errors import DataError, ParameterError
+from predilect.models.ids import IdMap
 from predilect.models.random import stream
 from predilect.models.rankings.ballots import Ballots
 from predilect.models.rankings.config import RankingsConfig
@@ -56,14 +57,15 @@ def held_out_log_likelihood(
     *,
     seed: int,
     n_threads: int | None = None,
+    item_ids: IdMap | None = None,
 ) -> float:
-    """Mean log-likelihood a ballot of one fold under a fit to the others.
+    """Mean log-likelihood a ballot of one fold under a fit to the others. item_ids: for messages.
 
     Raises DataError, naming the fold and the items, when the others have no finite worths and ν = 0.
     """
     train, test = hold_out(ballots, parts, fold)
     try:
-        model = RankingsModel.fit(train, config, seed=seed, n_threads=n_threads)
+        model = RankingsModel.fit(train, config, item_ids=item_ids, seed=seed, n_threads=n_threads)
     except DataError as error:
         raise DataError(f"Without fold {fold + 1}: {error}") from error
     return float(test.weights @ model.log_likelihoods(test) / test.weights.sum())
