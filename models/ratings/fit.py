@@ -10,10 +10,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from predilect.models.compiled import Threads
 from predilect.models.random import stream
-from predilect.models.ratings.bound import Noise, SideSums, best_prior, bound
+from predilect.models.ratings.bound import Noise, best_prior, bound
 from predilect.models.ratings.config import VBConfig
+from predilect.models.ratings.features import Features
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.posterior import Prior, Side
+from predilect.models.ratings.side_prior import FeatureBasis, SidePrior
 from predilect.models.ratings.sweep import HalfSweep
 
 OnSweep = Callable[[int, float, float], None]
@@ -36,6 +38,12 @@ class Fit:
     noise_sd_trace: list[float]
     """1/√⟨θ⟩ after each sweep, in rating units."""
     converged: bool
+    user_weights: NDArray[np.float64] | None = None
+    """(d, K+1): ⟨β⟩ of the users' features, where they have any."""
+    item_weights: NDArray[np.float64] | None = None
+    """(d, K+1): alike."""
+    lambdas: tuple[NDArray[np.float64] | None, ...] = (None, None)
+    """λ (K+1,) of both."""
 
 
 class Start(NamedTuple):
@@ -44,17 +52,33 @@ class Start(NamedTuple):
     users: Side
     items: Side
     noise: Noise
+    lambdas: tuple[NDArray[np.float64] | None, ...] = (None, None)
+    """λ of the users' and the items' features, if not the first guess."""
 
 
 class Ascent:
     """The ratings of one fit, and coordinate ascent over them."""
 
-    def __init__(self, by_user: Order, by_item: Order, midpoint: float, config: VBConfig) -> None:
+    def __init__(
+        self,
+        by_user: Order,
+        by_item: Order,
+        midpoint: float,
+        config: VBConfig,
+    ) -> None:
         """midpoint: of the rating scale, the prior mean of an item's offset."""
         self.by_user, self.by_item = HalfSweep(by_user), HalfSweep(by_item)
         self.n_ratings = len(by_user.index)
         self.midpoint, self.config = midpoint, config
         self._item_totals, self._squares = _totals(self.by_item)
+        self.bases: list[FeatureBasis | None] = [None, None]
+
+    def use_features(self, user_design: Features, item_design: Features) -> None:
+        """Let the priors' means depend on features; see `features.design`."""
+        self.bases = [
+            FeatureBasis(self.by_user.order, user_design, 0.0),
+            FeatureBasis(self.by_item.order, item_design, self.midpoint),
+        ]
 
     def random_start(self, seed: int, restart: int, dtype: DTypeLike = np.float32) -> Start:
         """Users at their prior, items' factors small and random, items' offsets the (shrunken) mean ratings."""
@@ -72,50 +96,75 @@ class Ascent:
         """Sweep until the bound rises by less than the tolerance."""
         users, items, noise, config = start.users, start.items, start.noise, self.config
         fit = Fit(users, items, noise, [], [], converged=False)
+        priors = [
+            None if basis is None else SidePrior(basis, side, pool, lambda_)
+            for basis, side, lambda_ in zip(self.bases, (users, items), start.lambdas, strict=True)
+        ]
         for sweep in range(config.max_sweeps):
             user_sums = self.by_user.run(users, items, fit.noise.precision, pool)
             item_sums = self.by_item.run(items, users, fit.noise.precision, pool)
             fit.noise = Noise.given(self.n_ratings, item_sums.residual)
-            if config.precisions == "empirical_bayes" and sweep >= PATIENCE:
-                # Both sides' scales are free: only their product matters, and the bound climbs faster so.
-                users.prior, items.prior = best_prior(user_sums, offset_mean=0.0), best_prior(item_sums)
-            fit.bound_trace.append(self._bound(fit, user_sums, item_sums))
+            learn = config.precisions == "empirical_bayes" and sweep >= PATIENCE
+            plain, featured = [], 0.0
+            for side, sums, prior, offset_mean in (
+                (users, user_sums, priors[0], 0.0),
+                (items, item_sums, priors[1], None),
+            ):
+                if prior is not None:
+                    featured += prior.update(side, pool, learn) + sums.log_variance / 2
+                    continue
+                if learn:
+                    # Both sides' scales are free: only their product matters, and the bound climbs faster so.
+                    side.prior = best_prior(sums, offset_mean)
+                plain.append((sums, side.prior))
+            fit.bound_trace.append(bound(self.n_ratings, item_sums.residual, fit.noise, plain) + featured)
             fit.noise_sd_trace.append(fit.noise.precision**-0.5)
             if on_sweep is not None:
                 on_sweep(sweep + 1, fit.bound_trace[-1], fit.noise_sd_trace[-1])
             if sweep > PATIENCE and self._settled(*fit.bound_trace[-2:]):
                 fit.converged = True
                 break
+        for side, prior in zip((users, items), priors, strict=True):
+            if prior is not None:
+                prior.finish(side)
+        fit.user_weights, fit.item_weights = (None if prior is None else prior.weights for prior in priors)
+        fit.lambdas = tuple(None if prior is None else prior.lambda_ for prior in priors)
         return fit
 
     def best(self, seed: int, pool: Threads, start: Start | None = None, on_sweep: OnSweep | None = None) -> Fit:
         """From `start`, or from each of the random starts, of which the one that reaches the highest bound is kept."""
-        if start is not None:
-            return self._finished(self.run(start, pool, on_sweep))
-        best, n_sweeps = None, 0
-        for restart in range(self.config.restarts):
+        fits = self.all(self.config.restarts if start is None else 1, seed, pool, start, on_sweep)
+        return max(fits, key=lambda fit: fit.bound_trace[-1])
+
+    def all(
+        self, n: int, seed: int, pool: Threads, start: Start | None = None, on_sweep: OnSweep | None = None
+    ) -> list[Fit]:
+        """`n` fits, all from `start` or each from a random start of its own."""
+        fits: list[Fit] = []
+        for number in range(n):
             # Sweeps are counted on through the restarts.
-            report = None if on_sweep is None else partial(_report, on_sweep, n_sweeps)
-            fit = self.run(self.random_start(seed, restart), pool, report)
-            n_sweeps += len(fit.bound_trace)
-            if best is None or fit.bound_trace[-1] > best.bound_trace[-1]:
-                best = fit
-        assert best is not None  # restarts ≥ 1
-        return self._finished(best)
+            report = None if on_sweep is None else partial(_report, on_sweep, sum(len(f.bound_trace) for f in fits))
+            begin = self.random_start(seed, number) if start is None else start
+            fits.append(self._finished(self.run(begin, pool, report)) if number == 0 or start is None else fits[0])
+        return fits
+
+    def correlated(self, fit: Fit, pool: Threads, on_sweep: OnSweep | None = None) -> Fit:
+        """Generalised mean field from a mean-field fit; the traces go on."""
+        for side in (fit.users, fit.items):
+            side.correlate(self.config.n_item_latents)
+        more = self._finished(self.run(Start(fit.users, fit.items, fit.noise, fit.lambdas), pool, on_sweep))
+        more.bound_trace[:0], more.noise_sd_trace[:0] = fit.bound_trace, fit.noise_sd_trace
+        return more
 
     def _finished(self, fit: Fit) -> Fit:
-        """With whoever has no ratings at the final prior."""
-        for side, half in ((fit.users, self.by_user), (fit.items, self.by_item)):
-            side.reset(np.flatnonzero(half.order.counts == 0))
+        """With whoever has no ratings at the final prior, or at what the features say."""
+        for side, half, basis in zip((fit.users, fit.items), (self.by_user, self.by_item), self.bases, strict=True):
+            side.reset(np.flatnonzero(half.order.counts == 0) if basis is None else np.empty(0, np.int64))
         return fit
 
     def _settled(self, before: float, after: float) -> bool:
         # The paper divides by |F| alone, which passes through 0 when the noise is about a quarter of the ratings' unit.
         return after - before < self.config.tolerance * max(abs(before), self.n_ratings)
-
-    def _bound(self, fit: Fit, user_sums: SideSums, item_sums: SideSums) -> float:
-        sides = ((user_sums, fit.users.prior), (item_sums, fit.items.prior))
-        return bound(self.n_ratings, item_sums.residual, fit.noise, sides)
 
 
 def _report(on_sweep: OnSweep, before: int, sweep: int, bound: float, noise_sd: float) -> None:

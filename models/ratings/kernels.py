@@ -42,6 +42,7 @@ def update_rows(
     other: NDArray[Any],
     prior_precisions: NDArray[np.float64],
     prior_means: NDArray[np.float64],
+    leverage: NDArray[np.float64],
     noise_precision: float,
     max_passes: int,
     moments: NDArray[np.float64],
@@ -49,18 +50,21 @@ def update_rows(
 ) -> None:
     """Update the rows first … last-1 of `table`; rows without ratings are left alone.
 
-    ratings: those of these rows only, in the dtype of `table` and of `other`, the other side's. prior_precisions,
-    prior_means: (K+1,), the offset last. noise_precision: ⟨θ⟩. max_passes: over a row's coordinates, ended early when
-    none moved by more than 1e-4 of its standard deviation. Added to: moments (3, K+1), each coordinate's Σ mean,
-    Σ mean² and Σ variance; totals (2,), Σ log variance and S, the expected squared residual.
+    ratings: those of these rows only, in the dtype of `table` and of `other`, the other side's. prior_precisions:
+    (K+1,), the offset last. prior_means, leverage: (n_rows, K+1), or (1, K+1) for all rows alike; the leverage, 0
+    without features, is the share of a row's prior precision that its own regression on features takes back (see
+    `side_prior`). noise_precision: ⟨θ⟩. max_passes: over a row's coordinates, ended early when none moved by more than
+    1e-4 of its standard deviation. Added to: moments (3, K+1), each coordinate's Σ mean, Σ mean² and Σ variance;
+    totals (2,), Σ log variance and S, the expected squared residual.
     """
     size = len(prior_precisions)
+    shared = prior_means.shape[0] == 1
     wide = table.shape[1] // 2
     height = max(1, min(TILE, PRODUCT // (wide * wide)))
     tile = np.zeros((height, wide), table.dtype)
     gram, gram_part = np.zeros((size + 1, wide)), np.zeros((wide, wide), table.dtype)
     spread, spread_part = np.zeros(wide), np.zeros(wide, table.dtype)
-    gradient, value, variance = np.zeros(wide), np.zeros(size), np.zeros(size)
+    gradient, value, variance, pace = np.zeros(wide), np.zeros(size), np.zeros(size), np.zeros(size)
     base = indptr[first]
 
     for row in range(first, last):
@@ -76,10 +80,15 @@ def update_rows(
                     gram[k, l] = keep * gram[k, l] + gram_part[k, l]
             for k in range(wide):
                 spread[k] = keep * spread[k] + spread_part[k]
+        prior = 0 if shared else row
         for k in range(size):
             value[k] = table[row, k if k < size - 1 else size]
-            variance[k] = 1 / (prior_precisions[k] + noise_precision * (gram[k, k] + spread[k]))
-        update_coordinates(gram, variance, prior_precisions, prior_means, noise_precision, max_passes, value, gradient)
+            information = noise_precision * (gram[k, k] + spread[k])
+            pace[k] = 1 / (prior_precisions[k] + information)
+            variance[k] = 1 / (prior_precisions[k] * (1 - leverage[prior, k]) + information)
+        update_coordinates(
+            gram, pace, prior_precisions, prior_means[prior], noise_precision, max_passes, value, gradient
+        )
         record(gram, spread, variance, value, gradient, table[row], moments, totals)
 
 
@@ -118,7 +127,7 @@ def gather(
 @kernel
 def update_coordinates(
     gram: NDArray[np.float64],
-    variance: NDArray[np.float64],
+    pace: NDArray[np.float64],
     prior_precisions: NDArray[np.float64],
     prior_means: NDArray[np.float64],
     noise_precision: float,
@@ -126,7 +135,10 @@ def update_coordinates(
     value: NDArray[np.float64],
     gradient: NDArray[np.float64],
 ) -> None:
-    """Coordinate ascent over one row's means `value`, offset first (math page §2); leaves `gradient` = Σ x e."""
+    """Coordinate ascent over one row's means `value`, offset first (math page §2); leaves `gradient` = Σ x e.
+
+    pace: the variance that each coordinate would have with the whole prior precision.
+    """
     size, wide = len(value), len(gradient)
     for l in range(wide):
         gradient[l] = gram[size, l]
@@ -138,11 +150,11 @@ def update_coordinates(
         for turn in range(size):
             k = size - 1 if turn == 0 else turn - 1
             pull = prior_precisions[k] * prior_means[k] + noise_precision * (gradient[k] + value[k] * gram[k, k])
-            step = pull * variance[k] - value[k]
+            step = pull * pace[k] - value[k]
             value[k] += step
             for l in range(wide):
                 gradient[l] -= step * gram[k, l]
-            moved = max(moved, step * step / variance[k])
+            moved = max(moved, step * step / pace[k])
         if moved < SETTLED:
             break
 

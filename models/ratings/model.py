@@ -13,15 +13,19 @@ from predilect.models.errors import ArtifactError, DataError, ParameterError
 from predilect.models.ids import UNKNOWN, IdMap
 from predilect.models.ratings.bound import Noise
 from predilect.models.ratings.config import VBConfig
+from predilect.models.ratings.draws import Draws
+from predilect.models.ratings.features import Features
 from predilect.models.ratings.fit import Ascent, Fit, OnSweep, Start
 from predilect.models.ratings.fold_in import FoldedUser, fold_in
+from predilect.models.ratings.gibbs import Sampled
+from predilect.models.ratings.inference import infer
 from predilect.models.ratings.orders import by_user_and_item
 from predilect.models.ratings.posterior import Side
 from predilect.models.ratings.prediction import Prediction, predict
 from predilect.models.ratings.scale import RatingScale
 from predilect.models.ratings.top import top_items
 
-KIND, SCHEMA_VERSION = "ratings", 1
+KIND, SCHEMA_VERSION = "ratings", 2
 DEAD = 0.01
 """A dimension counts when its contribution to the ratings varies by more than this share of the noise."""
 Csr = tuple[NDArray[np.int64], NDArray[np.int32]]
@@ -47,6 +51,9 @@ class RatingsModel:
     """(n_items,): training ratings an item."""
     n_threads: int | None = None
     """Threads for predictions and recommendations; None: all cores."""
+    sampled: Sampled | None = None
+    """With `gibbs`, the draws: predictions, recommendations and folded users come from them, and `posterior` is the
+    variational fit of the best start, which knows no features."""
 
     @classmethod
     def fit(
@@ -63,6 +70,8 @@ class RatingsModel:
         n_threads: int | None = None,
         warm_start: Self | None = None,
         on_sweep: OnSweep | None = None,
+        user_features: Features | None = None,
+        item_features: Features | None = None,
     ) -> Self:
         """Fit to (N,) ratings on `scale`, users and items as codes of their id maps.
 
@@ -70,7 +79,8 @@ class RatingsModel:
         earlier model, perhaps of other users and items, with as many factors; one start, then, instead of `restarts`.
         on_sweep: called after each sweep with its number (counted on through the restarts), the bound in nats and
         the noise's standard deviation in rating units. At the peak 22 B a rating are held, the arguments' 12 included
-        (24 or 28 B where there are more than 256 or 65,536 different ratings), and the factors.
+        (24 or 28 B where there are more than 256 or 65,536 different ratings), and the factors. user_features,
+        item_features: what is known of every user and item, by code, those without ratings included.
         Raises DataError for ratings that cannot be fitted, ParameterError for a warm start that does not fit.
         """
         _check(users, items, ratings, len(user_ids), len(item_ids), scale)
@@ -86,18 +96,29 @@ class RatingsModel:
             len(user_ids),
             len(item_ids),
         )
-        ascent = Ascent(by_user, by_item, scale.midpoint, config)
-        start = (
-            None if warm_start is None else warm_start._start(ascent.random_start(seed, 0), config, user_ids, item_ids)
+
+        def warm(ascent: Ascent) -> Start:
+            assert warm_start is not None
+            return warm_start._start(ascent.random_start(seed, 0), config, user_ids, item_ids)
+
+        posterior, sampled = infer(
+            by_user,
+            by_item,
+            scale.midpoint,
+            config,
+            user_features,
+            item_features,
+            seed=seed,
+            n_threads=n_threads or default_threads(),
+            warm_start=None if warm_start is None else warm,
+            on_sweep=on_sweep,
         )
-        with threads(n_threads or default_threads()) as pool:
-            posterior = ascent.best(seed, pool, start, on_sweep)
         user_counts, item_counts = (order.counts.astype(np.int32) for order in (by_user, by_item))
-        return cls(scale, config, user_ids, item_ids, posterior, user_counts, item_counts, n_threads)
+        return cls(scale, config, user_ids, item_ids, posterior, user_counts, item_counts, n_threads, sampled)
 
     def predict(self, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]]) -> Prediction:
         """Predict the rating of each pair of codes, (M,) and (M,); -1: unknown, predicted from the prior."""
-        return self._predict(self.posterior.users, users, items)
+        return self._predict(self.posterior.users, users, items, self._draws)
 
     def predict_ids(self, user_ids: ArrayLike, item_ids: ArrayLike) -> Prediction:
         """Predict the rating of each pair of ids, (M,) and (M,), known or not."""
@@ -111,7 +132,8 @@ class RatingsModel:
         exclude: ids of items to leave out, such as those already rated: the model does not remember them.
         """
         code = int(self.user_ids.encode([user_id])[0])
-        return self._recommend(self.posterior.users, code, n, self.item_ids.encode([] if exclude is None else exclude))
+        left_out = self.item_ids.encode([] if exclude is None else exclude)
+        return self._recommend(self.posterior.users, code, n, left_out, self._draws)
 
     def recommend_codes(
         self, user_codes: NDArray[np.integer[Any]], n: int, seen: Csr | None = None
@@ -124,6 +146,8 @@ class RatingsModel:
         _check_codes(codes, len(self.user_ids), "user")
         left_out = (np.zeros(len(codes) + 1, np.int64), np.empty(0, np.int32)) if seen is None else _rows(seen, codes)
         with threads(self.n_threads or default_threads()) as pool:
+            if self._draws is not None:
+                return self._draws.top(codes, n, left_out, pool)
             return top_items(codes, self.posterior.users, self.posterior.items, n, left_out, pool)
 
     def fold_in(self, item_ids: ArrayLike, ratings: ArrayLike) -> FoldedUser:
@@ -134,9 +158,14 @@ class RatingsModel:
         items, given = self.item_ids.encode(item_ids), np.asarray(ratings, np.float32)
         _check(np.zeros(len(items), np.int32), np.maximum(items, 0), given, 1, len(self.item_ids), self.scale, least=0)
         known = items != UNKNOWN
+        posterior = self.posterior
         with threads(1):
-            side = fold_in(items[known], given[known], self.posterior.items, self.posterior.users, self.noise_precision)
-        return FoldedUser(self, side, items[known], int(np.sum(~known)))
+            means = None if posterior.user_weights is None else self._rated_prior(items[known])
+            side = fold_in(
+                items[known], given[known], posterior.items, posterior.users, self.noise_precision, prior_means=means
+            )
+            draws = None if self._draws is None else self._draws.fold_in(items[known], given[known])
+        return FoldedUser(self, side, items[known], int(np.sum(~known)), draws)
 
     @property
     def bound_trace(self) -> NDArray[np.float64]:
@@ -198,12 +227,19 @@ class RatingsModel:
             ("item", self.item_ids, self.posterior.items),
         ):
             arrays |= ids.to_arrays(f"{name}_ids") | side.to_arrays(name)
-        facts = {
+        facts: dict[str, Any] = {
             "scale": self.scale.to_facts(),
             "config": asdict(self.config),
             "noise": asdict(self.posterior.noise),
             "converged": self.converged,
         }
+        posterior = self.posterior
+        for name, weights in (("user_weights", posterior.user_weights), ("item_weights", posterior.item_weights)):
+            if weights is not None:
+                arrays[name] = weights
+        if self.sampled is not None:
+            arrays |= self.sampled.to_arrays()
+            facts["sampled"] = self.sampled.to_facts()
         artifact.save(folder, KIND, SCHEMA_VERSION, arrays, facts)
 
     @classmethod
@@ -223,29 +259,59 @@ class RatingsModel:
                     arrays["bound_trace"].tolist(),
                     arrays["noise_sd_trace"].tolist(),
                     facts["converged"],
+                    arrays.get("user_weights"),
+                    arrays.get("item_weights"),
                 ),
                 arrays["user_counts"],
                 arrays["item_counts"],
+                sampled=Sampled.from_arrays(arrays, facts["sampled"]) if "sampled" in facts else None,
             )
         except (KeyError, TypeError, ParameterError) as error:
             raise ArtifactError(f"{folder} lacks a part of a ratings model ({error}); retrain it.") from error
 
-    def _predict(self, side: Side, users: NDArray[np.integer[Any]], items: NDArray[np.integer[Any]]) -> Prediction:
+    @property
+    def _draws(self) -> Draws | None:
+        return None if self.sampled is None else self.sampled.draws
+
+    def _rated_prior(self, items: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(1, K+1): the prior means of a new user who rated `items`, of whom nothing else is known."""
+        weights = self.posterior.user_weights
+        assert weights is not None
+        means: NDArray[np.float64] = weights[0].copy()
+        if self.config.rated_set and len(items):
+            means += weights[1 + items].sum(axis=0) / np.sqrt(len(items))
+        return means[None]
+
+    def _predict(
+        self,
+        side: Side,
+        users: NDArray[np.integer[Any]],
+        items: NDArray[np.integer[Any]],
+        draws: Draws | None = None,
+    ) -> Prediction:
         user_codes, item_codes = (np.ascontiguousarray(codes, np.int32) for codes in (users, items))
         if user_codes.shape != item_codes.shape:
             raise DataError(f"{len(user_codes)} users and {len(item_codes)} items make no pairs; give as many of each.")
         _check_codes(user_codes, side.n_rows, "user")
         _check_codes(item_codes, len(self.item_ids), "item")
         with threads(self.n_threads or default_threads()) as pool:
+            if draws is not None:
+                return draws.predict(user_codes, item_codes, pool)
             return predict(user_codes, item_codes, side, self.posterior.items, 1 / self.noise_precision, pool)
 
-    def _recommend(self, side: Side, code: int, n: int, exclude: NDArray[np.int32]) -> tuple[NDArray[Any], Prediction]:
+    def _recommend(
+        self, side: Side, code: int, n: int, exclude: NDArray[np.int32], draws: Draws | None = None
+    ) -> tuple[NDArray[Any], Prediction]:
         left_out = exclude[exclude != UNKNOWN]
         with threads(1) as pool:
             seen = (np.array([0, len(left_out)]), left_out)
-            best = top_items(np.array([code]), side, self.posterior.items, n, seen, pool)[0]
+            rows = np.array([code])
+            if draws is None:
+                best = top_items(rows, side, self.posterior.items, n, seen, pool)[0]
+            else:
+                best = draws.top(rows, n, seen, pool)[0]
         best = best[best != UNKNOWN]
-        return self.item_ids.decode(best), self._predict(side, np.full(len(best), code), best)
+        return self.item_ids.decode(best), self._predict(side, np.full(len(best), code), best, draws)
 
     def _start(self, start: Start, config: VBConfig, user_ids: IdMap, item_ids: IdMap) -> Start:
         """`start` with what this model knows of the new fit's users and items."""

@@ -31,6 +31,14 @@ class Side:
     table: NDArray[Any]
     """(n_rows + 1, 2W): see `kernels`."""
     prior: Prior
+    row_means: NDArray[np.float64] | None = None
+    """(n_rows, K+1): each row's prior mean while fitting with features; None: `prior.means` for all."""
+    leverage: NDArray[np.float64] | None = None
+    """(n_rows, K+1): how much each row's features follow its own factors (see `side_prior`); None: not at all."""
+    covariances: NDArray[Any] | None = None
+    """(n_rows + 1, K, K): of each row's factors, where they are not independent; their diagonals are in `table` too."""
+    n_first: int = 0
+    """Factors of the first of two blocks that are independent of each other, where there are covariances."""
 
     @classmethod
     def at_prior(cls, n_rows: int, prior: Prior, dtype: DTypeLike = np.float32) -> "Side":
@@ -47,10 +55,38 @@ class Side:
         rows = np.append(rows, -1)
         self.table[np.ix_(rows, own)] = self.prior.means
         self.table[np.ix_(rows, own + self._half)] = 1 / self.prior.precisions
+        if self.covariances is not None:
+            self.covariances[rows] = np.diag(1 / self.prior.precisions[:-1])
+
+    def place(self, rows: NDArray[np.integer[Any]], means: NDArray[Any], variances: NDArray[Any]) -> None:
+        """Set some rows' (n, K+1) means and variances: those that features predict."""
+        own = np.append(np.arange(self.n_factors), self.n_factors + 1)
+        self.table[np.ix_(rows, own)] = means
+        self.table[np.ix_(rows, own + self._half)] = variances
+        if self.covariances is not None:
+            self.covariances[rows] = variances[:, :-1, None] * np.eye(self.n_factors)
+
+    def correlate(self, n_first: int) -> None:
+        """Let the factors be correlated from now on, the first `n_first` among themselves and the others."""
+        diagonals = self.table[:, self._half : self._half + self.n_factors]
+        self.covariances = np.ascontiguousarray(diagonals[:, :, None] * np.eye(self.n_factors, dtype=diagonals.dtype))
+        self.n_first = n_first
+
+    @property
+    def blocks(self) -> NDArray[np.int64]:
+        """(3,): bounds of the two blocks."""
+        return np.array([0, self.n_first, self.n_factors])
+
+    def row_priors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Prior means and leverage as the kernels take them: (n_rows, K+1), or (1, K+1) for all rows alike."""
+        if self.row_means is None or self.leverage is None:
+            return self.prior.means[None], np.zeros((1, self.n_factors + 1))
+        return self.row_means, self.leverage
 
     def to_arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Arrays for `artifact.save`, without the table's padding."""
-        return {
+        more = {} if self.covariances is None else {f"{name}_covariances": self.covariances}
+        return more | {
             f"{name}_prior_precisions": self.prior.precisions,
             f"{name}_prior_means": self.prior.means,
             f"{name}_means": self.means,
@@ -68,6 +104,7 @@ class Side:
         side.variances[:] = arrays[f"{name}_variances"]
         side.offsets[:] = arrays[f"{name}_offsets"]
         side.offset_variances[:] = arrays[f"{name}_offset_variances"]
+        side.covariances = arrays.get(f"{name}_covariances")
         return side
 
     @property

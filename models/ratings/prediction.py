@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.compiled import Threads, exact_kernel
+from predilect.models.ratings.correlated import add_correlations
 from predilect.models.ratings.posterior import Side
 
 PAIRS = 1 << 16
@@ -45,6 +46,16 @@ def predict(
             mean[part],
             variance[part],
         )
+        if user_side.covariances is not None and item_side.covariances is not None:
+            add_correlations(
+                users[part],
+                items[part],
+                user_side.table,
+                item_side.table,
+                user_side.covariances,
+                item_side.covariances,
+                variance[part],
+            )
 
     pool.run(piece, -(-len(users) // PAIRS))
     return Prediction(mean, variance)

@@ -7,12 +7,15 @@ from numpy.typing import NDArray
 
 from predilect.models.compiled import Threads
 from predilect.models.ratings.bound import SideSums
-from predilect.models.ratings.kernels import update_rows
+from predilect.models.ratings.correlated import update_correlated
+from predilect.models.ratings.kernels import PRODUCT, TILE, update_rows
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.posterior import Side
 
 MAX_PASSES = 2
 """Passes over a row's coordinates while its Gram matrix is at hand: they are cheap then, and save sweeps."""
+CORRELATED_PASSES = 10
+"""The same where factors are correlated: the inverse of a row's precision costs as much as many passes."""
 CHUNK, MAX_CHUNKS = 8192, 256
 """Ratings a chunk, and chunks a side; fixed by the data, so that sums do not depend on the threads."""
 
@@ -31,20 +34,45 @@ class HalfSweep:
         n_chunks = len(self.chunks)
         moments = np.zeros((n_chunks, 3, side.n_factors + 1))
         totals = np.zeros((n_chunks, 2))
+        prior_means, leverage = side.row_priors()
 
         def update(chunk: int) -> None:
             first, last = self.chunks[chunk]
             ratings = self.order.ratings(self.order.indptr[first], self.order.indptr[last])
+            ratings = ratings.astype(side.table.dtype, copy=False)
+            if side.covariances is not None and other.covariances is not None:
+                update_correlated(
+                    first,
+                    last,
+                    self.order.indptr,
+                    self.order.index,
+                    ratings,
+                    side.table,
+                    side.covariances,
+                    other.table,
+                    other.covariances,
+                    side.blocks,
+                    side.prior.precisions,
+                    prior_means,
+                    leverage,
+                    noise_precision,
+                    max(1, min(TILE, 4 * PRODUCT // side.table.shape[1] ** 2)),
+                    CORRELATED_PASSES,
+                    moments[chunk],
+                    totals[chunk],
+                )
+                return
             update_rows(
                 first,
                 last,
                 self.order.indptr,
                 self.order.index,
-                ratings.astype(side.table.dtype, copy=False),
+                ratings,
                 side.table,
                 other.table,
                 side.prior.precisions,
-                side.prior.means,
+                prior_means,
+                leverage,
                 noise_precision,
                 passes,
                 moments[chunk],

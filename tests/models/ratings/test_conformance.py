@@ -1,12 +1,14 @@
 """The suite that every family passes, on ratings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from conformance import Arrays, Conformance
+from scipy.sparse import csr_array
 
 from predilect.models.ids import IdMap
-from predilect.models.ratings import Prediction, RatingScale, RatingsModel, VBConfig
+from predilect.models.ratings import Features, Prediction, RatingScale, RatingsModel, VBConfig
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.sweep import CHUNK, HalfSweep
 
@@ -23,6 +25,11 @@ def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class TestRatings(Conformance):
+    config = VBConfig(n_user_latents=2, n_item_latents=1, max_sweeps=8)
+
+    def features(self) -> dict[str, Features]:
+        return {}
+
     def fit(self, seed: int, n_threads: int) -> RatingsModel:
         users, items, ratings = table()
         user_ids, user_codes = IdMap.of(users)
@@ -33,11 +40,12 @@ class TestRatings(Conformance):
             item_codes,
             ratings.astype(np.float32),
             RatingScale(1, 5, (1, 2, 3, 4, 5)),
-            VBConfig(n_user_latents=2, n_item_latents=1, max_sweeps=8),
+            self.config,
             user_ids=user_ids,
             item_ids=item_ids,
             seed=seed,
             n_threads=n_threads,
+            **self.features(),
         )
 
     def load(self, folder: Path) -> RatingsModel:
@@ -47,6 +55,10 @@ class TestRatings(Conformance):
         sides = {"user": model.posterior.users, "item": model.posterior.items}
         arrays = {name: array for side in sides for name, array in sides[side].to_arrays(side).items()}
         noise = np.array([model.posterior.noise.shape, model.posterior.noise.rate])
+        if model.sampled is not None:
+            arrays |= model.sampled.to_arrays()
+        if model.posterior.user_weights is not None:
+            arrays["user weights"] = model.posterior.user_weights
         return arrays | {"noise": noise, "bound": model.bound_trace, "noise_sd": model.noise_sd_trace}
 
     def answers(self, model: RatingsModel) -> Arrays:
@@ -80,6 +92,41 @@ class TestRatings(Conformance):
             "best": model.recommend("Ann", 0)[0],
             "best codes": model.recommend_codes(np.zeros(0, np.int32), 5),
         }
+
+
+class TestGeneralised(TestRatings):
+    config = replace(TestRatings.config, inference="gmf")
+
+
+class TestExactEM(TestRatings):
+    config = replace(TestRatings.config, inference="em", max_sweeps=3)
+
+
+class TestGibbs(TestRatings):
+    config = replace(TestRatings.config, inference="gibbs", chains=2, burn_in=2, samples=6, draws=3)
+
+
+class Featured(TestRatings):
+    """A constant, the rated set, and a group for half of the users and items."""
+
+    def features(self) -> dict[str, Features]:
+        sides = {"user_features": 300, "item_features": 200}
+        return {
+            name: Features(csr_array(np.arange(n)[:, None] % 2 * 0.5), ("odd: yes",), ("odd",), np.array([0.5]))
+            for name, n in sides.items()
+        }
+
+
+class TestFeatures(Featured):
+    config = replace(TestRatings.config, rated_set=True)
+
+
+class TestGeneralisedFeatures(Featured):
+    config = replace(TestRatings.config, rated_set=True, inference="gmf")
+
+
+class TestGibbsFeatures(Featured):
+    config = replace(TestGibbs.config, rated_set=True)
 
 
 def named(name: str, prediction: Prediction) -> Arrays:
