@@ -1,5 +1,6 @@
 """The cold-start study as a task: how well are people with few ratings served?"""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.compiled import default_threads
-from predilect.models.evaluation.cold_start import Plan, Progress, cold_start
+from predilect.models.evaluation.cold_start import ColdStart, FitPredict, Plan, Progress, cold_start
+from predilect.models.ratings.fold_study import FoldInPredict
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
 from predilect.tasks.fit import config_of, test_rows
@@ -19,7 +21,10 @@ from predilect.tasks.runs import write_json
 def study_cold_start(
     dataset: Path, run: Path, parameters: RatingsParameters, structure: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The curve of MAE and efficiency over κ, with the structure of the full fit; also in `cold_start.json`."""
+    """The curve of MAE and efficiency over κ, with the structure of the full fit; also in `cold_start.json`.
+
+    Under `fold_in`, the same where the cold users are folded into a model of the others instead of fitted with them.
+    """
     table = read_table(dataset)
     config = config_of(parameters, structure)
     plan = Plan(
@@ -31,9 +36,9 @@ def study_cold_start(
         seed=parameters.seed,
     )
 
-    def fit_predict(train_rows: NDArray[np.int64], test_rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        train, test = parts_of_rows(table, train_rows, test_rows)
-        model = RatingsModel.fit(
+    def fitted(train_rows: NDArray[np.int64]) -> RatingsModel:
+        train, _ = parts_of_rows(table, train_rows, train_rows[:0])
+        return RatingsModel.fit(
             train.users,
             train.items,
             train.ratings,
@@ -44,21 +49,23 @@ def study_cold_start(
             seed=parameters.seed,
             n_threads=1,
         )
-        return model.predict(test.users, test.items).mean
+
+    def fit_predict(train_rows: NDArray[np.int64], test_rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        _, test = parts_of_rows(table, train_rows, test_rows)
+        return fitted(train_rows).predict(test.users, test.items).mean
+
+    fold_in_predict = FoldInPredict(
+        table.users, table.items, table.ratings, table.user_ids, table.item_ids, plan.group_of, fitted
+    )
 
     def show(done: Progress) -> None:
         kappa = "all ratings" if done.job.kappa is None else f"κ = {done.job.kappa}"
         progress.report("cold start", done.done / done.of, f"fit {done.done} of {done.of}, {kappa}, MAE {done.mae:.4f}")
 
-    study = dict(
-        cold_start(
-            plan,
-            table.ratings,
-            table.scale,
-            fit_predict,
-            n_threads=parameters.threads or default_threads(),
-            on_fit=show,
-        )
-    )
+    def curve(predict: FitPredict, on_fit: Callable[[Progress], None] | None) -> ColdStart:
+        n_threads = parameters.threads or default_threads()
+        return cold_start(plan, table.ratings, table.scale, predict, n_threads=n_threads, on_fit=on_fit)
+
+    study = dict(curve(fit_predict, show)) | {"fold_in": dict(curve(fold_in_predict, None))}
     write_json(run / "cold_start.json", study)
     return study

@@ -216,6 +216,7 @@ def cold_start(study: Mapping[str, Any]) -> str:
     """MAE for people with κ ratings, with its interval, against people with all of theirs."""
     kappas, maes = study["kappa"], study["mae"]
     low, high, efficiency = (study.get(key) for key in ("low", "high", "efficiency"))
+    folded = (study.get("fold_in") or {}).get("mae")
     places = range(len(kappas))
 
     def draw(axes: Any) -> None:
@@ -229,6 +230,10 @@ def cold_start(study: Mapping[str, Any]) -> str:
         if low and high:
             axes.fill_between(places, low, high, color=MODEL, alpha=0.2)
         axes.plot(places, maes, color=MODEL, marker="o", markersize=5)
+        if folded:
+            axes.plot(places, folded, color=ACCENT, marker="x", markersize=5, linewidth=1.2, linestyle=(0, (2, 2)))
+            axes.annotate("× folded in, not fitted again", (0, 0), (4, 6), xycoords="axes fraction",
+                          textcoords="offset points", color=ACCENT)  # fmt: skip
         for x, y, part in zip(places, high or maes, efficiency or [], strict=False):
             axes.annotate(share(part, 0), (x, y), (0, 5), textcoords="offset points", ha="center")
         axes.set_xticks(places, [f"{kappa:g}" for kappa in kappas])
@@ -238,6 +243,7 @@ def cold_start(study: Mapping[str, Any]) -> str:
         axes.margins(y=0.15)
 
     said = ", ".join(f"{kappa:g} ratings {number(mae)}" for kappa, mae in zip(kappas, maes, strict=True))
+    said += "; folded in " + ", ".join(map(number, folded)) if folded else ""
     return inline_svg("cold-start", f"MAE by number of known ratings: {said}.", draw, height=260)
 
 

@@ -173,7 +173,9 @@ def _cold_start_row(study: Mapping[str, Any], k: int) -> list[str]:
     mae, low, high, efficiency = (
         (study.get(key) or [None] * (k + 1))[k] for key in ("mae", "low", "high", "efficiency")
     )
-    return [f"{study['kappa'][k]:g}", interval({"value": mae, "low": low, "high": high}), share(efficiency)]
+    folded = (study.get("fold_in") or {}).get("mae") or []
+    row = [f"{study['kappa'][k]:g}", interval({"value": mae, "low": low, "high": high}), share(efficiency)]
+    return [*row, number(folded[k])] if len(folded) > k else row
 
 
 def _residual_groups(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:

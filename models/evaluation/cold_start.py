@@ -94,13 +94,14 @@ class Plan:
             raise DataError(f"{len(people)} users cannot be split in {groups} cold-start groups; give fewer groups.")
         self.kappas, self.repeats, self.groups, self.seed = tuple(sorted(kappas)), repeats, groups, seed
         self._users, self._test = users, test
-        self._group_of = np.zeros(int(people[-1]) + 1, np.int32)
+        self.group_of: NDArray[np.int32] = np.zeros(int(people[-1]) + 1, np.int32)
+        """(users,): the group of each user's code."""
         shuffled = stream(seed, "cold start", "groups").permutation(people)
-        self._group_of[shuffled] = np.arange(len(people)) % groups
+        self.group_of[shuffled] = np.arange(len(people)) % groups
         self.jobs = [Job(None)] + [
             Job(kappa, repeat, group)
             for repeat in range(repeats)
-            for group in np.unique(self._group_of[users[test]]).tolist()
+            for group in np.unique(self.group_of[users[test]]).tolist()
             for kappa in self.kappas
         ]
 
@@ -108,7 +109,7 @@ class Plan:
         """The training and the test rows of a fit, both ascending."""
         if job.kappa is None:
             return np.flatnonzero(~self._test), np.flatnonzero(self._test)
-        in_group = self._group_of[self._users] == job.group
+        in_group = self.group_of[self._users] == job.group
         theirs = np.flatnonzero(in_group & ~self._test)
         theirs = stream(self.seed, "cold start", "kept", job.repeat, job.group).permutation(theirs)
         theirs = theirs[np.argsort(self._users[theirs], kind="stable")]
@@ -119,14 +120,14 @@ class Plan:
 
     def errors_by_user(self, test_rows: Rows, errors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of the absolute errors of a fit's test rows by user, over the users' codes."""
-        return np.bincount(self._users[test_rows], errors, len(self._group_of)).astype(np.float64, copy=False)
+        return np.bincount(self._users[test_rows], errors, len(self.group_of)).astype(np.float64, copy=False)
 
     def summarise(self, sums: Mapping[tuple[int | None, int], NDArray[np.float64]]) -> ColdStart:
         """The curve from the `errors_by_user` of all fits, added up by (kappa, repeat).
 
         A user is in one group only, so the order in which the groups of a repeat are added does not matter.
         """
-        tested = np.bincount(self._users[self._test], minlength=len(self._group_of))
+        tested = np.bincount(self._users[self._test], minlength=len(self.group_of))
         who = np.flatnonzero(tested)
         counts = tested[who].astype(np.float64)
         totals = {"full": Total(sums[None, 0][who], counts)}

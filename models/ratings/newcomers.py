@@ -73,7 +73,8 @@ class Newcomer:
         reduction /= noise[codes] + np.einsum("jk,jk->j", moved, self._x[codes])
         share = reduction / np.trace(self._catalogue @ covariance)
         best = np.argsort(-share, kind="stable")[: max(n, 0)]
-        return self.model.item_ids.decode(codes[best].astype(np.int32)), share[best]
+        found: Floats = share[best].astype(np.float64, copy=False)
+        return self.model.item_ids.decode(codes[best].astype(np.int32)), found
 
     def _covariance(self) -> tuple[Floats, Floats]:
         """(K+1, K+1): of (A, φ) given the ratings so far, and (n_items,): each item's noise s²."""
