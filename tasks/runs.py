@@ -21,8 +21,12 @@ RESULTS = "results.json"
 def write_json(path: Path, value: Any) -> Path:
     """Write JSON beside `path`, then rename: a reader sees the old file or the whole new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    draft.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False), encoding="utf-8")
-    draft.rename(path)
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
     return path
 
 
@@ -60,9 +64,10 @@ class RunFolder:
         lock.flush()
         return cls(folder, lock)
 
-    def release(self) -> None:
-        """Say that the run has ended, well or badly."""
-        (self.path / LOCK).unlink(missing_ok=True)
+    def release(self, ended: bool = True) -> None:
+        """Let go of the folder; with `ended` false its end could not be noted, and the next command closes the run."""
+        if ended:
+            (self.path / LOCK).unlink(missing_ok=True)
         self._lock.close()
 
 

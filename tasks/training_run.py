@@ -1,6 +1,7 @@
 """One training run from its first line in the journal to its last, whatever happens in between."""
 
 import importlib.metadata
+import logging
 import os
 import platform
 import re
@@ -23,6 +24,8 @@ from predilect.tasks.parameters import Parameters
 from predilect.tasks.runs import RunFolder, experiment_id, write_json
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import Tracker
+
+log = logging.getLogger("predilect")
 
 
 @dataclass
@@ -67,6 +70,7 @@ def training_run(
     settings = Settings()
     held = RunFolder.create(settings, parameters.name, f"{family}-{_stem(parameters.data)}")
     tracker = Tracker(held.path, settings)
+    end = ("FINISHED", "")
     try:
         facts = {
             "name": held.path.name,
@@ -85,25 +89,29 @@ def training_run(
         tracker.flush()
         yield TrainingRun(held.path, tracker, settings, facts)
     except PredilectError as error:
-        tracker.finish("FAILED", str(error))
+        end = ("FAILED", str(error))
         raise
     except OSError as error:
-        tracker.finish("FAILED", str(error))
+        end = ("FAILED", str(error))
         raise DataError(
             f"{error.filename or held.path}: {error.strerror or error}; free space or set PREDILECT_HOME to a folder "
             "that can be written, then run again."
         ) from error
     except Exception as error:
-        tracker.finish("FAILED", f"{type(error).__name__}: {error}")
+        end = ("FAILED", f"{type(error).__name__}: {error}")
         raise
     except BaseException:  # Ctrl-C, or a cancelled flow run
-        tracker.finish("KILLED", "Stopped by the user.")
+        end = ("KILLED", "Stopped by the user.")
         raise
-    else:
-        tracker.finish("FINISHED")
     finally:
-        tracker.flush()
-        held.release()
+        noted = False
+        try:
+            tracker.finish(*end)
+            noted = True
+            tracker.flush()
+        except OSError as error:  # a full disk: the next command closes the run
+            log.warning("The end of the run could not be noted in %s (%s).", held.path, error)
+        held.release(ended=noted)
 
 
 def _stem(data: str) -> str:

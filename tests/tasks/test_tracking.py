@@ -165,3 +165,37 @@ def test_json_is_complete_or_absent(tmp_path: Path) -> None:
     with pytest.raises(ValueError):
         runs.write_json(path, {"a": float("nan")})
     assert runs.read_json(path) == {"a": 1}
+
+
+def test_end_that_cannot_be_noted_is_noted_by_the_next_command(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from predilect.models.errors import DataError
+    from predilect.tasks.parameters import RatingsParameters
+    from predilect.tasks.training_run import training_run
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "journal.jsonl")
+
+    def doomed() -> None:
+        with training_run(RatingsParameters(data="x", name="full"), "ratings", None):
+            monkeypatch.setattr(Tracker, "finish", full)
+            full()
+
+    finish = Tracker.finish
+    with pytest.raises(DataError, match="No space left"):
+        doomed()
+    monkeypatch.setattr(Tracker, "finish", finish)
+    assert reconcile(settings) == ["full"]
+    assert _client(settings).get_run(runs.mlflow_id(settings.runs / "full")).info.status == "KILLED"
+
+
+def test_no_draft_is_left_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, *_: object, **__: object) -> None:
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        runs.write_json(tmp_path / "x.json", {})
+    assert not list(tmp_path.iterdir())
