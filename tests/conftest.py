@@ -26,6 +26,8 @@ def browser() -> "Iterator[Browser]":
     """A headless Chromium; tests that need it skip when none is installed."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
+        if os.environ.get("PREDILECT_REQUIRE_BROWSER"):
+            pytest.fail("browser: no Chromium found, and PREDILECT_REQUIRE_BROWSER asks for one")
         pytest.skip("browser: no Chromium found; install one, such as by `apt-get install chromium`")
     from playwright.sync_api import sync_playwright
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -99,11 +100,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The commands of infra/README.md, at ports and in a home of their own."""
     started = Server(tmp_path_factory.mktemp("prefect") / "home")
     try:
-        started.start("server", "start", "--host", "127.0.0.1", "--port", started.address.rpartition(":")[2])
-        _until("the server", 120, started.healthy)
-        started.run("work-pool", "create", "predilect", "--type", "process", "--overwrite")
-        started.run("--no-prompt", "deploy", "--prefect-file", "infra/prefect.yaml", "--all")
-        started.start("worker", "start", "--pool", "predilect")
+        port = started.address.rpartition(":")[2]
+        block = re.findall(r"```sh\n(.*?)```", (ROOT / "infra" / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
+        commands = [line.replace("4200", port).split() for line in block.splitlines() if line.startswith("prefect ")]
+        for _, *words in commands:
+            if words[1] != "start":
+                started.run(*words)
+                continue
+            started.start(*words)
+            if words[0] == "server":
+                _until("the server", 120, started.healthy)
+        assert [words[1] for words in commands].count("server") == 1
         yield started
     finally:
         started.stop()
