@@ -73,18 +73,17 @@ class Newcomer:
         reduction /= noise[codes] + np.einsum("jk,jk->j", moved, self._x[codes])
         share = reduction / np.trace(self._catalogue @ covariance)
         best = np.argsort(-share, kind="stable")[: max(n, 0)]
-        found: Floats = share[best].astype(np.float64, copy=False)
-        return self.model.item_ids.decode(codes[best].astype(np.int32)), found
+        return self.model.item_ids.decode(codes[best].astype(np.int32)), share[best]
 
     def _covariance(self) -> tuple[Floats, Floats]:
         """(K+1, K+1): of (A, φ) given the ratings so far, and (n_items,): each item's noise s²."""
         means, variances, _ = _views(self.folded.side)
         squares = np.append(means[0, :-1] ** 2 + variances[0, :-1], 1.0)
-        noise = 1 / self.model.noise_precision + self._variances @ squares
+        noise = np.asarray(1 / self.model.noise_precision + self._variances @ squares, np.float64)
         rated = self._x[list(self.ratings)]
         precision = np.diag(self.model.posterior.users.prior.precisions)
         precision += (rated / noise[list(self.ratings)][:, None]).T @ rated
-        return np.linalg.inv(precision), noise
+        return np.linalg.inv(precision).astype(np.float64, copy=False), noise
 
 
 @dataclass(frozen=True)
