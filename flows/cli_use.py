@@ -1,4 +1,4 @@
-"""Commands that use a trained ratings model: recommendations for everybody."""
+"""Commands that use a trained ratings model: recommendations for everybody, and what the model has learned."""
 
 import json
 from enum import StrEnum
@@ -60,6 +60,24 @@ def recommend(
     )
 
 
+def explain(
+    run: RunArgument,
+    user: Annotated[
+        str | None, typer.Option(help="Users like this one; with --item, what moved the prediction.")
+    ] = None,
+    item: Annotated[str | None, typer.Option(help="Items like this one.")] = None,
+    n: Annotated[int, typer.Option("--n", help="How many to show, 1 or more.")] = 5,
+    names: Annotated[Path | None, typer.Option(help="u.item, movies.dat, or a table with item and title.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a ratings run has learned: its dimensions, what is alike, which ratings moved a prediction."""
+    from predilect.tasks import explain as task
+
+    found = task.explain(runs.find(Settings(), run), user=user, item=item, n=n, names=names)
+    print(json.dumps(found) if as_json else "\n".join(task.lines(found)))
+
+
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     app.command()(recommend)
+    app.command()(explain)
