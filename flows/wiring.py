@@ -34,6 +34,9 @@ def _not_a_user_mistake(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 RETRY = {"retries": 2, "retry_delay_seconds": 5, "retry_condition_fn": _not_a_user_mistake}
 
 report_task = as_task(write_report, "report", 1)
+# Files of the run folder that are logged, where a family writes them.
+ARTIFACTS = ("report.html", "results.json", "predictions.parquet", "contract.json", "data_docs",
+             "worths.parquet", "leaderboard.csv", "leaderboard.md")  # fmt: skip
 
 
 def conclude(run: TrainingRun, stages: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def conclude(run: TrainingRun, stages: Mapping[str, dict[str, Any] | None]) -> d
             create_link_artifact(run.run_url(run_id), link_text=f"MLflow run {run.folder.name}", key="mlflow-run")
         log_results(run.tracker, results)
         run.tracker.tags({"mlflow.note.content": text})
-        for name in ("report.html", "results.json", "predictions.parquet", "contract.json", "data_docs"):
+        for name in ARTIFACTS:
             if (run.folder / name).exists():
                 run.tracker.artifact(run.folder / name)
     run_id = run.tracker.flush()
