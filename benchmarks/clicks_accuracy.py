@@ -28,11 +28,15 @@ from predilect.models.clicks import (
     score,
     simulate,
 )
+from predilect.models.clicks.config import Evidence, GroupEffect, ModelName
 from predilect.models.clicks.metrics import auc, covered, log_likelihood_impression
 from predilect.models.clicks.scores import normal_points, uqp
 from predilect.models.random import stream
 
 TEST_SHARE = 0.3
+BETA_BINOMIAL: tuple[ModelName, ...] = ("l-bbl", "l-prop")
+LAPLACE: tuple[ModelName, ...] = ("l-log", *BETA_BINOMIAL)
+EVIDENCE: tuple[Evidence, ...] = ("hutchinson", "svd", "paper")
 
 
 class Upworthy:
@@ -58,7 +62,9 @@ class Upworthy:
         held_out[np.argsort(self.week, kind="stable")[: round((1 - TEST_SHARE) * len(self.week))]] = False
         return held_out
 
-    def evaluate(self, held_out: np.ndarray, model: str, group_effect: str, *, text: bool = True) -> dict[str, float]:
+    def evaluate(
+        self, held_out: np.ndarray, model: ModelName, group_effect: GroupEffect, *, text: bool = True
+    ) -> dict[str, float]:
         train = ~held_out
         parts = {"train": train, "test": held_out}
         began = time.perf_counter()
@@ -68,7 +74,7 @@ class Upworthy:
 
         encoder = ContextEncoder.fit(columns(train), groups=self.group[train])
         design = {name: encoder.encode(columns(mask), groups=self.group[mask]) for name, mask in parts.items()}
-        config = ClicksConfig(model=model, group_effect=group_effect)  # type: ignore[arg-type]
+        config = ClicksConfig(model=model, group_effect=group_effect)
         fitted = ClicksModel.fit(design["train"], self.n[train], self.v[train], config)
         took = time.perf_counter() - began
         test = design["test"]
@@ -98,7 +104,7 @@ def line(name: str, found: dict[str, float]) -> None:
 
 def upworthy(folder: Path, n_seeds: int) -> None:
     data = Upworthy(folder)
-    cases = [
+    cases: list[tuple[ModelName, GroupEffect]] = [
         ("l-log", "none"),
         ("l-log", "mean"),
         ("l-bbl", "none"),
@@ -106,7 +112,7 @@ def upworthy(folder: Path, n_seeds: int) -> None:
         ("l-prop", "none"),
         ("l-prop", "mean"),
     ]
-    rows: dict[tuple[str, str], list[float]] = {case: [] for case in cases}
+    rows: dict[tuple[ModelName, GroupEffect], list[float]] = {case: [] for case in cases}
     for seed in range(n_seeds):
         print(f"split by test, seed {seed}")
         held_out = data.by_group(seed)
@@ -121,7 +127,7 @@ def upworthy(folder: Path, n_seeds: int) -> None:
         f"  L-BBL minus L-Log {mean['l-bbl', 'none'] - mean['l-log', 'none']:.2f} without group effect (asked: ≥ 5), "
         f"{mean['l-bbl', 'mean'] - mean['l-log', 'mean']:.3f} with it"
     )
-    for model in ("l-bbl", "l-prop"):
+    for model in BETA_BINOMIAL:
         gains = np.subtract(rows[model, "mean"], rows[model, "none"])
         print(f"  the group effect gains {model} {gains.min():.3f} to {gains.max():.3f} a row (asked: ≥ 0.04 on each)")
     print("split by week")
@@ -140,13 +146,13 @@ def simulator() -> None:
     design = log.design(found.encode(np.arange(config.n_users)), config.n_clusters)
     held_out = stream(0, "split").random(len(log.users)) < 0.1
     train = ~held_out
-    for model in ("l-log", "l-bbl", "l-prop"):
+    for model in LAPLACE:
         began = time.perf_counter()
         fitted = ClicksModel.fit(
             design.take(train),
             log.impressions[train],
             log.clicks[train],
-            ClicksConfig(model=model),  # type: ignore[arg-type]
+            ClicksConfig(model=model),
         )
         took = time.perf_counter() - began
         test = design.take(held_out)
@@ -177,14 +183,14 @@ def ranks() -> None:
     config = SimulationConfig(n_users=1500, n_items=800, n_words=300, n_clusters=8, n_rows=200_000)
     log = simulate(config, seed=0)
     design = log.design(log.clusters, config.n_clusters)
-    for evidence in ("hutchinson", "svd", "paper"):
+    for evidence in EVIDENCE:
         found = []
         for rank_ in (8, 64, 256):
             settings = ClicksConfig(
                 model="m-bbl",
                 evidence=evidence,
                 rank=rank_,
-                single_block=True,  # type: ignore[arg-type]
+                single_block=True,
             )
             fitted = ClicksModel.fit(design, log.impressions, log.clicks, settings)
             found.append(fitted.precisions["mean.features"])

@@ -14,6 +14,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,21 @@ from scipy import optimize, special
 from predilect.models.clicks import ClicksConfig, Design, Prediction, SimulationConfig, simulate
 from predilect.models.clicks.blocks import Layout
 from predilect.models.clicks.compile import warm_up
+from predilect.models.clicks.config import ModelName
 from predilect.models.clicks.fit import Fit
 from predilect.models.clicks.kernels import negative_log_likelihood
+from predilect.models.clicks.products import FactoredProduct
 from predilect.models.clicks.scores import normal_points, uqp
 from predilect.models.compiled import Threads, threads
 
 Array = NDArray[np.float64]
 PRECISION = 4.0
+CASES: tuple[tuple[ModelName, float], ...] = (("m-log", 0.6), ("m-prop", 1.0))
 
 
 def fastest(works: list[Callable[[], Any]], repeats: int) -> list[float]:
     """The least wall-clock seconds of each, run in turn so that a busy spell hits all alike."""
-    taken = [[] for _ in works]
+    taken: list[list[float]] = [[] for _ in works]
     for _ in range(repeats):
         for times, work in zip(taken, works, strict=True):
             began = time.perf_counter()
@@ -77,8 +81,8 @@ def kernel(log: Any, n_threads: int, repeats: int) -> None:
 class Objective:
     """The penalised likelihood for an outside optimiser."""
 
-    def __init__(self, design: Design, log: Any, model: str, pool: Threads) -> None:
-        self.config = ClicksConfig(model=model, evidence="fixed", start_precision=PRECISION)  # type: ignore[arg-type]
+    def __init__(self, design: Design, log: Any, model: ModelName, pool: Threads) -> None:
+        self.config = ClicksConfig(model=model, evidence="fixed", start_precision=PRECISION)
         self.layout = Layout.of(self.config, design)
         self.fit = Fit(design, log.impressions, log.clicks, self.layout, self.config, 0, pool)
         self.precisions = {
@@ -99,32 +103,35 @@ class Objective:
         return optimize.minimize(self, self.start, jac=True, method="L-BFGS-B", options=options)
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    began = time.perf_counter()
+def timed(work: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Wall-clock and CPU seconds, and the result."""
+    began, cpu = time.perf_counter(), time.process_time()
     result = work()
-    return time.perf_counter() - began, result
+    return time.perf_counter() - began, time.process_time() - cpu, result
 
 
 def fits(log: Any, wide: Any, design: Design, n_threads: int, with_peer: bool) -> None:
-    peer = None
+    peer = peer_cpu = float("nan")
     if with_peer:
         from sklearn.linear_model import LogisticRegression
 
         warnings.simplefilter("ignore")  # it says that it stopped after 30 iterations
         logistic = LogisticRegression(solver="lbfgs", C=1 / PRECISION, max_iter=30, tol=1e-30)
         labels, weights = (log.clicks > 0).astype(int), log.impressions.astype(float)
-        peer, _ = timed(lambda: logistic.fit(wide, labels, sample_weight=weights))
-        print(f"scikit-learn lbfgs, 30 iterations: {peer:.1f} s")
+        peer, peer_cpu, _ = timed(lambda: logistic.fit(wide, labels, sample_weight=weights))
+        print(f"scikit-learn lbfgs, 30 iterations: {peer:.1f} s, {peer_cpu:.1f} CPU s")
     with threads(n_threads) as pool:
-        for model, asked in (("m-log", 0.6), ("m-prop", 1.0)):
+        for model, asked in CASES:
             for name, rows in (("columns written out", Design.of(wide)), ("factored", design)):
                 objective = Objective(rows, log, model, pool)
-                took, found = timed(lambda objective=objective: objective.lbfgs(30))
-                ratio = f", ratio {took / peer:.2f} (asked: ≤ {asked})" if peer else ""
-                print(f"{model}, L-BFGS, {found.nit} iterations, {found.nfev} evaluations, {name}: {took:.1f} s{ratio}")
-                newton, optimum = timed(lambda objective=objective: objective.fit.maximise(objective.precisions))
+                took, cpu, found = timed(partial(objective.lbfgs, 30))
                 print(
-                    f"  Newton to the end: {newton:.1f} s, gradient {optimum.gradient_norm:.0e}, "
+                    f"{model}, {name}: L-BFGS, {found.nit} iterations, {found.nfev} evaluations, {took:.1f} s, "
+                    f"{cpu:.1f} CPU s; ratio {took / peer:.2f} (asked: ≤ {asked}), of CPU {cpu / peer_cpu:.2f}"
+                )
+                took, cpu, optimum = timed(partial(objective.fit.maximise, objective.precisions))
+                print(
+                    f"  Newton to the end: {took:.1f} s, {cpu:.1f} CPU s, gradient {optimum.gradient_norm:.0e}, "
                     f"{optimum.n_iterations} steps, objective {found.fun - optimum.point.value:.1f} below L-BFGS's"
                 )
 
@@ -135,8 +142,6 @@ def products(wide: Any, design: Design, n_threads: int, repeats: int) -> None:
     order = np.lexsort((design.clusters, design.lines))
     rng = np.random.default_rng(0)
     coefficients, weights = rng.normal(size=(2, plain.n_features)), rng.normal(size=(2, len(plain)))
-    from predilect.models.clicks.products import FactoredProduct
-
     with threads(n_threads) as pool:
         pair = [FactoredProduct(rows, pool) for rows in (plain, design.take(order))]
 

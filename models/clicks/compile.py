@@ -5,7 +5,7 @@ import time
 import numpy as np
 from scipy import sparse
 
-from predilect.models.clicks.config import ClicksConfig
+from predilect.models.clicks.config import ClicksConfig, ModelName
 from predilect.models.clicks.design import Design
 from predilect.models.clicks.model import ClicksModel
 from predilect.models.clicks.predictive import count_intervals, log_predictive
@@ -16,7 +16,8 @@ def warm_up() -> float:
     started = time.perf_counter()
     n, v = np.array([2, 30], np.int32), np.array([1, 20], np.int32)
     design = Design.of(sparse.eye(2, format="csr"), clusters=[0, -1], n_clusters=1)
-    for name in ("l-log", "l-prop"):
+    names: tuple[ModelName, ...] = ("l-log", "l-prop")
+    for name in names:
         model = ClicksModel.fit(design, n, v, ClicksConfig(model=name, evidence="fixed"), n_threads=1)
         prediction = model.predict(design)
         log_predictive(prediction, n, v, n_threads=1)

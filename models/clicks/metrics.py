@@ -6,25 +6,27 @@ Every row measure can be weighted by how often a bootstrap drew the row.
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 
 Array = NDArray[np.float64]
-Counts = NDArray[np.int32]
 
 
-def log_likelihood_impression(mean: Array, impressions: Counts, clicks: Counts, weights: Array | None = None) -> float:
+def log_likelihood_impression(
+    mean: Array, impressions: ArrayLike, clicks: ArrayLike, weights: Array | None = None
+) -> float:
     """Mean log-likelihood of single impressions at the predicted click probabilities (paper §5.3).
 
     Each impression is judged on its own, so over-dispersion plays no part; mean: (n_rows,) E[θ].
     """
     p = np.clip(mean, 1e-300, 1.0 - 1e-16)
-    total = clicks * np.log(p) + (impressions - clicks) * np.log1p(-p)
+    v, n = np.asarray(clicks, np.float64), np.asarray(impressions, np.float64)
+    total = v * np.log(p) + (n - v) * np.log1p(-p)
     w = np.ones(len(p)) if weights is None else weights
-    return float((w @ total) / (w @ impressions))
+    return float((w @ total) / (w @ n))
 
 
-def auc(scores: Array, positives: Array, negatives: Array) -> float:
+def auc(scores: ArrayLike, positives: ArrayLike, negatives: ArrayLike) -> float:
     """Area under the ROC curve of rows that count as `positives` and `negatives` (weights ≥ 0); ties count half.
 
     With clicks and impressions - clicks every impression is one sample. NaN without positives or without negatives.
@@ -38,16 +40,21 @@ def auc(scores: Array, positives: Array, negatives: Array) -> float:
 
 
 def sauc(
-    scores: Array, clicks: Array, impressions: Array, reward: Array, on: Literal["positives", "negatives"] = "positives"
+    scores: ArrayLike,
+    clicks: ArrayLike,
+    impressions: ArrayLike,
+    reward: Array,
+    on: Literal["positives", "negatives"] = "positives",
 ) -> float:
     """Serendipity-oriented AUC: positives (or negatives) count by the reward r of eq. 8.
 
     The paper's "horizontal length" does not say which of the two it stretches; positives are the default.
     """
-    negatives = impressions - clicks
+    positives = np.asarray(clicks, np.float64)
+    negatives = np.asarray(impressions, np.float64) - positives
     if on == "positives":
-        return auc(scores, clicks * reward, negatives)
-    return auc(scores, clicks, negatives * reward)
+        return auc(scores, positives * reward, negatives)
+    return auc(scores, positives, negatives * reward)
 
 
 def serendipity_reward(
@@ -84,9 +91,10 @@ def serendipity_reward(
     return reward
 
 
-def covered(intervals: NDArray[np.int64], clicks: Counts) -> NDArray[np.bool_]:
+def covered(intervals: NDArray[np.int64], clicks: ArrayLike) -> NDArray[np.bool_]:
     """Whether each click count lies in its interval (n_rows, 2), ends included."""
-    inside: NDArray[np.bool_] = (clicks >= intervals[:, 0]) & (clicks <= intervals[:, 1])
+    v = np.asarray(clicks)
+    inside: NDArray[np.bool_] = (v >= intervals[:, 0]) & (v <= intervals[:, 1])
     return inside
 
 
