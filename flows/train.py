@@ -41,7 +41,7 @@ def train_ratings(parameters: RatingsParameters) -> dict[str, Any]:
         with run.stage("split"):
             split = split_task(dataset, run.folder, parameters)
         with run.stage("compile"):
-            compile_task()
+            compile_task(parameters.inference.value)
         with run.stage("search"):
             search = search_task(dataset, run.folder, parameters)
         with run.stage("fit"):

@@ -16,6 +16,7 @@ from predilect.tasks.fit import config_of, test_rows
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.ratings_table import parts_of_rows, read_table
 from predilect.tasks.runs import write_json
+from predilect.tasks.side_tables import read_side_tables
 
 
 def study_cold_start(
@@ -27,6 +28,8 @@ def study_cold_start(
     """
     table = read_table(dataset)
     config = config_of(parameters, structure)
+    sides = read_side_tables(parameters)
+    known = sides.known_ids(table)
     plan = Plan(
         table.users,
         test_rows(run),
@@ -37,7 +40,7 @@ def study_cold_start(
     )
 
     def fitted(train_rows: NDArray[np.int64]) -> RatingsModel:
-        train, _ = parts_of_rows(table, train_rows, train_rows[:0])
+        train, _ = parts_of_rows(table, train_rows, train_rows[:0], known)
         return RatingsModel.fit(
             train.users,
             train.items,
@@ -48,10 +51,11 @@ def study_cold_start(
             item_ids=train.item_ids,
             seed=parameters.seed,
             n_threads=1,
+            **sides.features(train.user_ids, train.item_ids),
         )
 
     def fit_predict(train_rows: NDArray[np.int64], test_rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        _, test = parts_of_rows(table, train_rows, test_rows)
+        _, test = parts_of_rows(table, train_rows, test_rows, known)
         return fitted(train_rows).predict(test.users, test.items).mean
 
     fold_in_predict = FoldInPredict(

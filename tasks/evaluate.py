@@ -20,6 +20,7 @@ from predilect.tasks.fit import test_rows
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.ratings_table import Ratings, parts, read_table
 from predilect.tasks.runs import write_json
+from predilect.tasks.side_tables import read_side_tables
 
 BASELINES: dict[str, type[GlobalMean] | type[BiasOnly]] = {"global mean": GlobalMean, "bias only": BiasOnly}
 
@@ -31,7 +32,7 @@ def evaluate_ratings(dataset: Path, run: Path, parameters: RatingsParameters) ->
     """
     table = read_table(dataset)
     test = test_rows(run)
-    train_part, test_part = parts(table, test)
+    train_part, test_part = parts(table, test, read_side_tables(parameters).known_ids(table))
     people, person = np.unique(table.users[test], return_inverse=True)
     model = RatingsModel.load(run / "model")
     prediction = model.predict(test_part.users, test_part.items)

@@ -12,10 +12,12 @@ from predilect.models.evaluation.splits import parse_split, split, summarise
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
+from predilect.tasks.fit_facts import effect_facts, sampling_facts
 from predilect.tasks.parameters import Precisions, RatingsParameters, Search
 from predilect.tasks.ratings_table import Ratings, parts, read_table
 from predilect.tasks.runs import write_json
 from predilect.tasks.settings import Settings
+from predilect.tasks.side_tables import read_side_tables
 from predilect.tasks.tracking import Tracker
 
 TEST_ROWS = "test_rows.npy"
@@ -55,6 +57,12 @@ def config_of(parameters: RatingsParameters, structure: dict[str, Any] | None = 
         max_sweeps=parameters.max_sweeps,
         tolerance=parameters.tolerance,
         restarts=parameters.restarts,
+        inference=parameters.inference.value,
+        rated_set=parameters.rated_set,
+        chains=parameters.chains,
+        burn_in=parameters.burn_in,
+        samples=parameters.samples,
+        draws=parameters.draws,
     )
 
 
@@ -63,11 +71,14 @@ def fit_ratings(
 ) -> dict[str, Any]:
     """Fit to the training part and save the model folder; what the fit did, also in `fit.json`."""
     table = read_table(dataset)
-    train, _ = parts(table, test_rows(run))
+    sides = read_side_tables(parameters)
+    train, _ = parts(table, test_rows(run), sides.known_ids(table))
     config = config_of(parameters, structure)
+    expected = config.max_sweeps * (config.restarts if config.inference != "gibbs" else config.chains)
+    expected += config.burn_in + config.samples if config.inference == "gibbs" else 0
 
     def show(sweep: int, bound: float, noise_sd: float) -> None:
-        progress.report("fit", min(sweep / config.max_sweeps, 0.99), f"sweep {sweep}, noise sd {noise_sd:.4f}")
+        progress.report("fit", min(sweep / expected, 0.99), f"sweep {sweep}, noise sd {noise_sd:.4f}")
 
     start = time.perf_counter()
     model = RatingsModel.fit(
@@ -81,6 +92,7 @@ def fit_ratings(
         seed=parameters.seed,
         n_threads=parameters.threads,
         on_sweep=show,
+        **sides.features(train.user_ids, train.item_ids),
     )
     seconds = time.perf_counter() - start
     model.save(run / "model")
@@ -96,6 +108,9 @@ def fit_ratings(
         "n_parameters": (len(model.user_ids) + len(model.item_ids)) * (2 * config.n_factors + 2),
         "seconds": seconds,
         "config": asdict(config),
+        "tables": sides.to_facts(),
+        "sampling": sampling_facts(model),
+        "effects": effect_facts(model),
     }
     write_json(run / "fit.json", fit)
     example = {"user": model.user_ids.ids[:3].tolist(), "item": model.item_ids.ids[:3].tolist()}

@@ -28,6 +28,15 @@ class Precisions(StrEnum):
     fixed = "fixed"
 
 
+class Inference(StrEnum):
+    """How the posterior is found."""
+
+    mf = "mf"
+    gmf = "gmf"
+    em = "em"
+    gibbs = "gibbs"
+
+
 class Duplicates(StrEnum):
     """What happens to a (user, item) pair that is rated more than once."""
 
@@ -122,6 +131,49 @@ class RatingsParameters(Parameters):
         title="Test part",
         description="folds:NAME (publisher's fold), random:SHARE, time:SHARE (each user's latest) or user:SHARE; "
         "shares above 0 and below 1.",
+    )
+    inference: Inference = Field(
+        default=Inference.mf,
+        title="Inference",
+        description="mf: mean-field variational Bayes; gmf: factors correlated; em: exact EM, for small data; "
+        "gibbs: mf, then the posterior sampled: the most accurate, and the slowest.",
+    )
+    rated_set: bool = Field(
+        default=VBConfig.rated_set,
+        title="Rated sets",
+        description="Let the priors depend on what a user rated and on who rated an item, in training. Not em.",
+    )
+    users: str | None = Field(
+        default=None,
+        title="Table of users",
+        description="A file with a row a user: u.user, users.dat, CSV or Parquet. Not em.",
+    )
+    items: str | None = Field(
+        default=None,
+        title="Table of items",
+        description="A file with a row an item: u.item, movies.dat, CSV or Parquet. Not em.",
+    )
+    chains: int = Field(default=VBConfig.chains, ge=1, le=64, title="Chains", description="With gibbs: 1 to 64.")
+    burn_in: int = Field(
+        default=VBConfig.burn_in,
+        ge=0,
+        le=100_000,
+        title="Burn-in",
+        description="With gibbs: 0 to 100000 sweeps a chain that do not count.",
+    )
+    samples: int = Field(
+        default=VBConfig.samples,
+        ge=4,
+        le=100_000,
+        title="Sampled sweeps",
+        description="With gibbs: 4 to 100000 sweeps a chain that count, no fewer than draws.",
+    )
+    draws: int = Field(
+        default=VBConfig.draws,
+        ge=1,
+        le=10_000,
+        title="Draws kept",
+        description="With gibbs: 1 to 10000 a chain, evenly spaced over the sampled sweeps.",
     )
     search: Search = Field(
         default=Search.auto,
@@ -221,6 +273,10 @@ class RatingsParameters(Parameters):
     def _together(self) -> Self:
         if self.n_user_latents + self.n_item_latents < 1:
             raise ValueError("n_user_latents + n_item_latents must be 1 or more")
+        if self.inference == Inference.em and (self.rated_set or self.users or self.items):
+            raise ValueError("inference = em takes no rated sets and no tables; choose mf, gmf or gibbs with them")
+        if self.draws > self.samples:
+            raise ValueError(f"draws = {self.draws} must not be above samples = {self.samples}")
         if (self.scale_low is None) != (self.scale_high is None):
             raise ValueError("give scale_low and scale_high together, or neither")
         if self.scale_low is not None and self.scale_high is not None and self.scale_low >= self.scale_high:

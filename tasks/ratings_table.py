@@ -62,15 +62,21 @@ def read_table(folder: Path) -> RatingsTable:
     )
 
 
-def parts(table: RatingsTable, test: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:
-    """The training and the test part, `test` being the mask of the latter."""
-    return parts_of_rows(table, np.flatnonzero(~test), np.flatnonzero(test))
+KnownIds = tuple[IdMap | None, IdMap | None]
+"""Users and items that are known from tables, whether or not they have ratings."""
 
 
-def parts_of_rows(table: RatingsTable, train: NDArray[np.int64], test: NDArray[np.int64]) -> tuple[Ratings, Ratings]:
-    """The two parts of which these are the rows."""
-    user_ids, user_code = _used(table.user_ids, table.users[train])
-    item_ids, item_code = _used(table.item_ids, table.items[train])
+def parts(table: RatingsTable, test: NDArray[np.bool_], known: KnownIds = (None, None)) -> tuple[Ratings, Ratings]:
+    """The training and the test part, `test` being the mask of the latter; see `parts_of_rows`."""
+    return parts_of_rows(table, np.flatnonzero(~test), np.flatnonzero(test), known)
+
+
+def parts_of_rows(
+    table: RatingsTable, train: NDArray[np.int64], test: NDArray[np.int64], known: KnownIds = (None, None)
+) -> tuple[Ratings, Ratings]:
+    """The two parts of which these are the rows. Their id maps hold the ids in the training part and those `known`."""
+    user_ids, user_code = _used(table.user_ids, table.users[train], known[0])
+    item_ids, item_code = _used(table.item_ids, table.items[train], known[1])
     made = [
         Ratings(user_code[table.users[rows]], item_code[table.items[rows]], table.ratings[rows], user_ids, item_ids)
         for rows in (train, test)
@@ -87,9 +93,12 @@ def _coded(column: pa.ChunkedArray) -> tuple[IdMap, Codes]:
     return ids, place[encoded.indices.to_numpy()]
 
 
-def _used(ids: IdMap, codes: Codes) -> tuple[IdMap, Codes]:
-    """The map of the ids in use, and the new code of every old one (-1 = not in use)."""
+def _used(ids: IdMap, codes: Codes, known: IdMap | None) -> tuple[IdMap, Codes]:
+    """The map of the ids in use or known, and the new code of every old one (-1 = neither)."""
     used = np.zeros(len(ids), np.bool_)
     used[codes] = True
-    new = np.where(used, np.cumsum(used) - 1, UNKNOWN).astype(np.int32)
-    return IdMap(ids.ids[used]), new
+    if known is None:
+        new = np.where(used, np.cumsum(used) - 1, UNKNOWN).astype(np.int32)
+        return IdMap(ids.ids[used]), new
+    wider = IdMap(np.union1d(ids.ids[used], known.ids))
+    return wider, wider.encode(ids.ids)

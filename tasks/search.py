@@ -1,6 +1,7 @@
 """Structure search as a task: every finished candidate goes to a journal, from which an interrupted search resumes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ def search_structure(dataset: Path, run: Path, parameters: RatingsParameters) ->
         train.items,
         train.ratings,
         table.scale,
-        config_of(parameters),
+        # The structure is that of mean field, whatever is fitted with it: the paper's way, and quick.
+        replace(config_of(parameters), inference="mf", rated_set=False),
         user_ids=train.user_ids,
         item_ids=train.item_ids,
         seed=parameters.seed,

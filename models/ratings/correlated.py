@@ -45,7 +45,7 @@ def update_correlated(  # noqa: PLR0912 (compiled in one piece)
     gram, gram_part = np.zeros((size + 1, wide)), np.zeros((wide, wide), table.dtype)
     spread, spread_part = np.zeros(wide), np.zeros(wide, table.dtype)
     gradient, value, pace = np.zeros(wide), np.zeros(size), np.zeros(size)
-    full = np.zeros((size, size))
+    full, block_inverse = np.zeros((size, size)), np.zeros((size, size))
     base = indptr[first]
 
     for row in range(first, last):
@@ -79,15 +79,14 @@ def update_correlated(  # noqa: PLR0912 (compiled in one piece)
             a, b = blocks[block], blocks[block + 1]
             if a == b:
                 continue
-            precision = noise_precision * gram[a:b, a:b]
-            for k in range(b - a):
-                precision[k, k] += prior_precisions[a + k] * (1 - leverage[prior, a + k])
-            inverse = np.linalg.inv(precision)
-            totals[0] -= np.linalg.slogdet(precision)[1]
-            for k in range(b - a):
-                for l in range(b - a):
-                    symmetric = 0.5 * (inverse[k, l] + inverse[l, k])
-                    covariances[row, a + k, a + l] = symmetric
+            for k in range(a, b):
+                for l in range(a, b):
+                    block_inverse[k - a, l - a] = noise_precision * gram[k, l]
+                block_inverse[k - a, k - a] += prior_precisions[k] * (1 - leverage[prior, k])
+            totals[0] -= invert(block_inverse, b - a)
+            for k in range(a, b):
+                for l in range(a, b):
+                    covariances[row, k, l] = block_inverse[k - a, l - a]
         update_coordinates(
             gram, pace, prior_precisions, prior_means[prior], noise_precision, max_passes, value, gradient
         )
@@ -113,6 +112,39 @@ def update_correlated(  # noqa: PLR0912 (compiled in one piece)
             moments[0, k] += value[k]
             moments[1, k] += value[k] * value[k]
             moments[2, k] += variance
+
+
+@kernel
+def invert(matrix: NDArray[np.float64], size: int) -> float:
+    """Replace the leading block of a positive definite matrix by its inverse; returns the log of its determinant.
+
+    With the block = L Lᵀ: first L with the reciprocals of its diagonal, then L⁻¹, then L⁻ᵀ L⁻¹, all in place.
+    """
+    log_determinant = 0.0
+    for k in range(size):
+        for l in range(k + 1):
+            inner = matrix[k, l]
+            for j in range(l):
+                inner -= matrix[k, j] * matrix[l, j]
+            if l < k:
+                matrix[k, l] = inner * matrix[l, l]
+            else:
+                log_determinant += np.log(inner)
+                matrix[k, k] = 1 / np.sqrt(inner)
+    for l in range(size):
+        for k in range(l + 1, size):
+            inner = 0.0
+            for j in range(l, k):
+                inner -= matrix[k, j] * matrix[j, l]
+            matrix[k, l] = inner * matrix[k, k]
+    for k in range(size):
+        for l in range(k + 1):
+            inner = 0.0
+            for j in range(k, size):
+                inner += matrix[j, k] * matrix[j, l]
+            matrix[k, l] = inner
+            matrix[l, k] = inner
+    return log_determinant
 
 
 @exact_kernel

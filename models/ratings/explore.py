@@ -41,8 +41,13 @@ def recommend_codes(
     users, items = model.posterior.users, model.posterior.items
     if explore == "thompson":
         users, items = drawn(users, stream(seed, "thompson", 0)), drawn(items, stream(seed, "thompson", 1))
+    draws = None if model.sampled is None else model.sampled.draws
+    if draws is not None and explore == "thompson":
+        users, items = draws.one(int(stream(seed, "thompson").integers(draws.n_draws)))
     deviations = float(ndtri(quantile)) if explore == "quantile" else 0.0
     with threads(model.n_threads or default_threads()) as pool:
+        if draws is not None and explore == "none":
+            return draws.top(np.asarray(user_codes), n, seen, pool)
         return top_items(np.asarray(user_codes), users, items, n, seen, pool, deviations)
 
 
