@@ -28,7 +28,7 @@ from predilect.flows.cli_common import (
     plain,
     run_flow,
 )
-from predilect.flows.cli_rankings import demo_rankings, train_rankings
+from predilect.flows.cli_rankings import demo_rankings, reproduce_rankings, train_rankings
 from predilect.models.errors import PredilectError
 from predilect.tasks import runs
 from predilect.tasks.settings import Settings, prepare_environment
@@ -42,6 +42,9 @@ app = typer.Typer(
 )
 train = typer.Typer(help="Train a model: ingest, validate, search, fit, evaluate, report, track.", no_args_is_help=True)
 app.add_typer(train, name="train")
+reproduce = typer.Typer(help="Repeat the study of a paper, with every comparator.", no_args_is_help=True)
+app.add_typer(reproduce, name="reproduce")
+reproduce.command("rankings")(reproduce_rankings)
 train.command("rankings")(train_rankings)
 cli_use.register(app)
 

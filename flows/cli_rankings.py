@@ -1,6 +1,8 @@
 """The commands of the rankings family."""
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from predilect.flows.cli_common import (
     ConfigOption,
@@ -33,6 +35,34 @@ def train_rankings(
         config, assignments or [], data=data, seed=seed, threads=threads, name=name, data_dir=data_dir
     )
     _run(parameters, as_json)
+
+
+def reproduce_rankings(
+    data: Annotated[str | None, typer.Option("--data", help="Real sets by path or name, with commas between.")] = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    seed: SeedOption = None,
+    name: NameOption = None,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The paper's synthetic study and real data with all comparators from common starts, as a table and plots."""
+    from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
+    from predilect.tasks.rankings_reproduce import real_sets
+    from predilect.tasks.rankings_source import check_name
+
+    parameters = ReproduceRankingsParameters.parse(
+        config, assignments or [], data=data, seed=seed, name=name, data_dir=data_dir
+    )
+    check_name(parameters, Settings())
+    real_sets(parameters, Settings())
+
+    def flow() -> Any:
+        from predilect.flows.reproduce_rankings import reproduce_rankings as study
+
+        return study
+
+    run_flow(flow, parameters, as_json)
 
 
 def demo_rankings(as_json: bool) -> None:

@@ -11,7 +11,10 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from predilect.tasks import progress
 
 # Rough shares of a run, so that the bar moves evenly enough.
-STAGES = ("ingest", "validate", "split", "compile", "search", "fit", "evaluate", "cold start", "track", "report")
+STAGES = (
+    "ingest", "validate", "split", "compile", "search", "synthetic", "real", "fit", "evaluate", "cold start", "track",
+    "report",
+)  # fmt: skip
 SECONDS_BETWEEN = 2.0
 
 

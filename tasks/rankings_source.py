@@ -18,6 +18,7 @@ from predilect.tasks.datasets import public_set
 from predilect.tasks.ingest import ingest_ratings, locate
 from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.output import new_folder
+from predilect.tasks.parameters import Parameters
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.ratings_table import read_table
 from predilect.tasks.readers.rankings import ReaderName, read_rankings
@@ -39,16 +40,21 @@ def check_source(parameters: RankingsParameters, settings: Settings) -> None:
 
     Raises DataError or ParameterError, one sentence.
     """
-    if parameters.name is not None and (settings.runs / parameters.name).exists():
-        raise ParameterError(f"name = {parameters.name!r}: that run exists in {settings.runs}; choose another.")
+    check_name(parameters, settings)
     if parameters.reader not in READERS:
         raise ParameterError(f"reader = {parameters.reader!r}: choose one of {', '.join(READERS)}.")
     data_dir = data_folder(parameters.data_dir, settings)
-    if data_dir is not None and not data_dir.is_dir() and parameters.data_dir is not None:
-        raise ParameterError(f"data_dir = {str(data_dir)!r}: no such folder; create it or correct the path.")
     if parameters.reader == RATINGS and public_set(parameters.data) is not None:
         return
     find_rankings(parameters.data, data_dir)
+
+
+def check_name(parameters: Parameters, settings: Settings) -> None:
+    """Raises ParameterError when the run name is taken or the data folder that was named is none."""
+    if parameters.name is not None and (settings.runs / parameters.name).exists():
+        raise ParameterError(f"name = {parameters.name!r}: that run exists in {settings.runs}; choose another.")
+    if parameters.data_dir is not None and not Path(parameters.data_dir).expanduser().is_dir():
+        raise ParameterError(f"data_dir = {parameters.data_dir!r}: no such folder; create it or correct the path.")
 
 
 def data_folder(data_dir: str | None, settings: Settings) -> Path | None:

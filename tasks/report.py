@@ -14,14 +14,18 @@ import jinja2
 from markupsafe import Markup, escape
 
 from predilect.models.errors import ParameterError
-from predilect.tasks import formatting, plots, report_rankings, report_ratings
+from predilect.tasks import formatting, plots, report_rankings, report_ratings, report_reproduction
 from predilect.tasks.output import cannot_write
 from predilect.tasks.summaries import markdown_summary, terminal_summary
 
 __all__ = ["markdown_summary", "render", "terminal_summary", "write_report"]
 
 # A family's page: a module with TEMPLATE, the file in templates/, and page(results), that template's variables.
-FAMILIES: dict[str, ModuleType] = {"ratings": report_ratings, "rankings": report_rankings}
+FAMILIES: dict[str, ModuleType] = {
+    "ratings": report_ratings,
+    "rankings": report_rankings,
+    "rankings-reproduction": report_reproduction,
+}
 FILTERS = ("number", "count", "share", "duration", "moment", "time_span", "plain_value", "scale_range")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from predilect.tasks import words_rankings, words_ratings
+from predilect.tasks import words_rankings, words_ratings, words_reproduction
 from predilect.tasks.formatting import (
     MINUS,
     count,
@@ -27,7 +27,11 @@ Results = Mapping[str, Any]
 # How a family tells what it learned: a module with HEADLINE, the metrics its baselines are ranked by, the first that is
 # there; FIGURES, those listed beside a run; learned(results) and how_good(results, against), a sentence each; and
 # fit_line(results).
-FAMILIES = {"ratings": words_ratings, "rankings": words_rankings}
+FAMILIES = {
+    "ratings": words_ratings,
+    "rankings": words_rankings,
+    "rankings-reproduction": words_reproduction,
+}
 SIGNS = {"better": "✓", "worse": "✗", "no clear difference": "≈"}
 
 

@@ -59,11 +59,11 @@ class TrainingRun:
 
 @contextmanager
 def training_run(
-    parameters: Parameters, family: str, flow_run_id: str | None, verb: str = "train"
+    parameters: Parameters, family: str, flow_run_id: str | None, verb: str = "train", experiment: str | None = None
 ) -> Iterator[TrainingRun]:
     """Open a run, and close it as FINISHED, FAILED or KILLED; errors pass on as they are.
 
-    verb: of the command line that repeats the run.
+    verb: of the command line that repeats the run. experiment: in MLflow; default: the family's.
 
     What the disk refuses (no space, no permission) becomes a DataError that says so.
     """
@@ -83,7 +83,7 @@ def training_run(
             "command": command(parameters, family, verb),
             "predilect_version": __version__,
         }
-        tracker.start(experiment_name(family), _tags(facts))
+        tracker.start(experiment or experiment_name(family), _tags(facts))
         tracker.params(parameters.model_dump(mode="json", exclude={"name", "data_dir"}))
         tracker.artifact(write_json(held.path / "environment.json", _environment()))
         tracker.flush()
@@ -139,7 +139,7 @@ def git_revision() -> str | None:
 
 def command(parameters: Parameters, family: str, verb: str = "train") -> str:
     """The command line that repeats the run."""
-    words = ["predilect", verb, family, "--data", parameters.data]
+    words = ["predilect", verb, family, *(["--data", parameters.data] if parameters.data else [])]
     shown = parameters.model_dump(mode="json", exclude={"data", "name", "data_dir", "threads"}, exclude_defaults=True)
     for name, value in shown.items():
         parts = [f"{key}:{column}" for key, column in value.items()] if isinstance(value, dict) else value
