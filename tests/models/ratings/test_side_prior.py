@@ -86,6 +86,7 @@ def test_a_sides_part_of_the_bound_is_the_expected_log_density_of_its_prior() ->
             prior.alpha, prior.lambda_ = alpha, lambda_ * factor
             assert prior.update(side, pool, learn=False) < found
             prior.lambda_ = lambda_
+        prior.update(side, pool, learn=False)
     # The tangent: means (H⟨A⟩)_p and leverages.
     assert np.allclose(prior.lambda_, lambda_)
     hat = gram @ np.linalg.inv(gram + prior.lambda_[0] * np.eye(60))
