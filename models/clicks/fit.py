@@ -62,6 +62,7 @@ class Fit:
             change[1:] |= np.diff(codes) != 0
         self._starts = np.flatnonzero(change)
         self._repeats = np.diff(np.append(self._starts, len(design)))
+        self._all_different = len(self._starts) == len(design)
         self.contexts = design.take(self._starts)
         self.layout, self.config, self.seed, self.pool = layout, config, seed, pool
         product = FactoredProduct(self.contexts, pool)
@@ -86,11 +87,12 @@ class Fit:
 
     def logits(self, x: Array) -> Array:
         """(sides, n_rows) in the sorted order."""
-        return np.repeat(self.rows.logits(x), self._repeats, axis=1)
+        logits = self.rows.logits(x)
+        return logits if self._all_different else np.repeat(logits, self._repeats, axis=1)
 
     def by_context(self, values: Array) -> Array:
         """(k, n_rows) → (k, n_contexts), summed."""
-        return np.add.reduceat(values, self._starts, axis=1)
+        return values if self._all_different or not values.size else np.add.reduceat(values, self._starts, axis=1)
 
     def maximise(self, precisions: dict[str, float], excess: float = 0.0) -> Optimum:
         """The maximum a posteriori, warm-started from the last one; `excess` as for `minimise`."""

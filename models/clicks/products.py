@@ -14,8 +14,12 @@ _WORK_PER_CHUNK = 200_000
 _MAX_CHUNKS = 8
 
 
+# In both kernels positions and indices are unsigned, which spares numba's test for negative ones, and the inner loops
+# stand where they are used, on views of one copy: together up to twice as fast as the obvious form.
+
+
 @kernel
-def _forward(
+def _forward(  # noqa: PLR0912 -- one loop a case is what makes it fast
     indptr: Any,
     indices: Any,
     values: Any,
@@ -32,25 +36,31 @@ def _forward(
     theta: (1 + n_clusters, n_features, sides).
     """
     two = theta.shape[2] == 2
+    shared = theta[0]
     for line in range(start, stop):
-        first, last = indptr[line], indptr[line + 1]
+        first, last = np.uint64(indptr[line]), np.uint64(indptr[line + 1])
         shared0, shared1 = offsets[0], 0.0
-        for k in range(first, last):
-            shared0 += values[k] * theta[0, indices[k], 0]
         if two:
             shared1 = offsets[1]
             for k in range(first, last):
-                shared1 += values[k] * theta[0, indices[k], 1]
+                shared0 += values[k] * shared[np.uint32(indices[k]), 0]
+                shared1 += values[k] * shared[np.uint32(indices[k]), 1]
+        else:
+            for k in range(first, last):
+                shared0 += values[k] * shared[np.uint32(indices[k]), 0]
         r, end = row_ptr[line], row_ptr[line + 1]
         while r < end:
             cluster = clusters[r]
             z0, z1 = shared0, shared1
             if cluster >= 0:
-                for k in range(first, last):
-                    z0 += values[k] * theta[1 + cluster, indices[k], 0]
+                own = theta[1 + cluster]
                 if two:
                     for k in range(first, last):
-                        z1 += values[k] * theta[1 + cluster, indices[k], 1]
+                        z0 += values[k] * own[np.uint32(indices[k]), 0]
+                        z1 += values[k] * own[np.uint32(indices[k]), 1]
+                else:
+                    for k in range(first, last):
+                        z0 += values[k] * own[np.uint32(indices[k]), 0]
             while r < end and clusters[r] == cluster:
                 out[0, r] = z0
                 if two:
@@ -59,22 +69,22 @@ def _forward(
 
 
 @kernel
-def _adjoint(
+def _adjoint(  # noqa: PLR0912 -- as above
     indptr: Any,
     indices: Any,
     values: Any,
     row_ptr: Any,
     clusters: Codes,
     weights: Array,
-    squared: bool,
     out: Array,
     start: int,
     stop: int,
 ) -> None:
-    """out += Σ_r weights[s, r]·x_r (or x_r², if `squared`) over the rows of lines start..stop."""
+    """out[…, s] += Σ_r weights[s, r]·x_r over the rows of lines start..stop; out as theta above."""
     two = out.shape[2] == 2
+    shared = out[0]
     for line in range(start, stop):
-        first, last = indptr[line], indptr[line + 1]
+        first, last = np.uint64(indptr[line]), np.uint64(indptr[line + 1])
         shared0, shared1 = 0.0, 0.0
         r, end = row_ptr[line], row_ptr[line + 1]
         while r < end:
@@ -88,20 +98,21 @@ def _adjoint(
             shared0 += own0
             shared1 += own1
             if cluster >= 0:
-                for k in range(first, last):
-                    value = float(values[k]) * values[k] if squared else float(values[k])
-                    out[1 + cluster, indices[k], 0] += value * own0
-                    if two:
-                        out[1 + cluster, indices[k], 1] += value * own1
+                own = out[1 + cluster]
+                if two:
+                    for k in range(first, last):
+                        own[np.uint32(indices[k]), 0] += values[k] * own0
+                        own[np.uint32(indices[k]), 1] += values[k] * own1
+                else:
+                    for k in range(first, last):
+                        own[np.uint32(indices[k]), 0] += values[k] * own0
         if two:
             for k in range(first, last):
-                value = float(values[k]) * values[k] if squared else float(values[k])
-                out[0, indices[k], 0] += value * shared0
-                out[0, indices[k], 1] += value * shared1
+                shared[np.uint32(indices[k]), 0] += values[k] * shared0
+                shared[np.uint32(indices[k]), 1] += values[k] * shared1
         else:
             for k in range(first, last):
-                value = float(values[k]) * values[k] if squared else float(values[k])
-                out[0, indices[k], 0] += value * shared0
+                shared[np.uint32(indices[k]), 0] += values[k] * shared0
 
 
 class FactoredProduct:
@@ -139,9 +150,13 @@ class FactoredProduct:
         sides = len(weights)
         parts = np.zeros((len(self._bounds) - 1, *self._shape, sides))
         inner: Any = _adjoint
+        indptr, indices, values, *others = self._arrays
+        entries = values * values if squared else values
 
         def work(chunk: int) -> None:
-            inner(*self._arrays, weights, squared, parts[chunk], self._bounds[chunk], self._bounds[chunk + 1])
+            inner(
+                indptr, indices, entries, *others, weights, parts[chunk], self._bounds[chunk], self._bounds[chunk + 1]
+            )
 
         self._pool.run(work, len(self._bounds) - 1)
         total: Array = np.moveaxis(parts.sum(axis=0), 2, 0).reshape(sides, self.width)
