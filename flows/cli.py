@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from predilect import __version__
-from predilect.flows import cli_use
+from predilect.flows import cli_reproduce_ratings, cli_use
 from predilect.flows.cli_common import (
     ConfigOption,
     DataDirOption,
@@ -47,6 +47,7 @@ app.add_typer(reproduce, name="reproduce")
 reproduce.command("rankings")(reproduce_rankings)
 train.command("rankings")(train_rankings)
 cli_use.register(app)
+cli_reproduce_ratings.register(reproduce)
 
 QuarantineOption = Annotated[bool | None, typer.Option("--quarantine", help="Set rows that break the contract aside.")]
 
