@@ -45,6 +45,7 @@ def heat(
 ) -> str:  # fmt: skip
     """A table of shaded cells. strength: 0..1, how strongly a cell is shaded; below 0 in the other colour."""
     n_rows, n_columns = len(rows), len(columns)
+    turned = max(map(len, columns)) > max(60 // n_columns, 3)
 
     def draw(axes: Any) -> None:
         for y in range(n_rows):
@@ -60,7 +61,6 @@ def heat(
         axes.set_xlim(-0.5, n_columns - 0.5)
         axes.set_ylim(n_rows - 0.5, -0.5)
         axes.set_yticks(range(n_rows), [short(row, 18) for row in rows])
-        turned = n_columns > 6 or max(map(len, columns)) > 9
         axes.xaxis.tick_top()
         axes.set_xticks(range(n_columns), [short(column, 14) for column in columns],
                         rotation=90 if turned else 0)  # fmt: skip
@@ -68,7 +68,7 @@ def heat(
         axes.grid(False)
         axes.spines[:].set_visible(False)
 
-    return inline_svg(name, said, draw, height=(100 if n_columns > 6 else 40) + ROW * n_rows)
+    return inline_svg(name, said, draw, height=(100 if turned else 40) + ROW * n_rows)
 
 
 def k_curve(candidates: Sequence[Mapping[str, Any]], chosen: int | None) -> str:
@@ -123,12 +123,36 @@ def likelihood(trace: Sequence[float]) -> str:
         axes.plot(steps, [max(gap, least) for gap in missing], color=MODEL, marker="o",
                   markersize=3.5 if len(missing) <= 40 else 0)  # fmt: skip
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda y, _: f"{y:.0e}" if y < 0.01 else f"{y:g}")
+        axes.minorticks_off()
         axes.set_xlabel("accepted step of the final climb")
         axes.set_ylabel("nats below the end")
         axes.xaxis.get_major_locator().set_params(integer=True)
 
     said = f"Log-likelihood from {number(trace[0], 2)} to {number(trace[-1], 2)} in {count(len(trace) - 1)} steps."
     return inline_svg("likelihood", said, draw, height=230)
+
+
+def starts(records: Sequence[Mapping[str, Any]]) -> str:
+    """How far every start, after its first few passes, was below the best of them, by kind."""
+    kinds = [kind for kind in ("spectral", "random", "given", "moved") if any(r["kind"] == kind for r in records)]
+    best = max(record["value"] for record in records)
+    gaps = {kind: [best - record["value"] for record in records if record["kind"] == kind] for kind in kinds}
+
+    def draw(axes: Any) -> None:
+        for y, kind in enumerate(kinds):
+            axes.plot(gaps[kind], [y] * len(gaps[kind]), "o", color=MODEL, markersize=7, alpha=0.55)
+        axes.set_yticks(range(len(kinds)), kinds)
+        axes.set_ylim(len(kinds) - 0.5, -0.5)
+        axes.invert_xaxis()
+        axes.grid(False, axis="y")
+        axes.grid(True, axis="x")
+        axes.margins(x=0.08)
+        axes.locator_params(axis="x", nbins=5)
+        axes.set_xlabel("nats below the best start")
+
+    said = "; ".join(f"{kind} {', '.join(number(gap, 1) for gap in gaps[kind])}" for kind in kinds)
+    return inline_svg("starts", f"Nats below the best start: {said}.", draw, height=58 + 30 * len(kinds))
 
 
 def calibration(predicted: Sequence[float], observed: Sequence[float], weight: Sequence[float]) -> str:

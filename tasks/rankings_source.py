@@ -98,6 +98,7 @@ def ingest_rankings(parameters: RankingsParameters) -> Path:
     else:
         source = Source(find_rankings(parameters.data, data_dir))
         name, _, _ = locate(str(source.path), None)
+        name = source.path.resolve().parent.name if name == "ballots" else name
         files, digest = ", ".join(map(source.short_name, source.members)), source.digest(source.members)
     asked = {"form": parameters.form.value, "columns": parameters.columns, "ties": asdict(ties)}
     key = json.dumps([FOLDER, VERSION, name, parameters.reader, asked, files, digest], sort_keys=True)

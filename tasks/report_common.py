@@ -54,7 +54,7 @@ def _strip(results: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, A
             beside = f"{share(metric.nominal, 0)} promised"
         elif values:
             best = (max if metric.better == "higher" else min)(values, key=lambda who: values[who])
-            beside = f"{number(values[best])} {best}"
+            beside = f"{share(values[best]) if metric.is_share else number(values[best])} {best}"
         tiles.append({"label": metric.label, "value": value, "interval": ends, "beside": beside})
     return tiles
 

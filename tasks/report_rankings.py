@@ -201,6 +201,9 @@ def _figures(results: Json) -> dict[str, str]:
         drawn["bic_curve"] = plots_rankings.bic_curve(candidates, chosen)
     if all_numbers(fit.get("log_likelihood_trace"), at_least=3):
         drawn["likelihood"] = plots_rankings.likelihood(fit["log_likelihood_trace"])
+    records = [record for record in fit.get("starts") or [] if is_number(record.get("value"))]
+    if len(records) > 1:
+        drawn["starts"] = plots_rankings.starts(records)
     if all_numbers(calibration.get("predicted")):
         drawn["calibration"] = plots_rankings.calibration(
             calibration["predicted"], calibration["observed"], calibration["weight"]
