@@ -14,15 +14,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from predilect.models.errors import ParameterError
-from predilect.tasks import (
-    formatting,
-    plots,
-    report_clicks,
-    report_rankings,
-    report_ratings,
-    report_ratings_reproduction,
-    report_reproduction,
-)
+from predilect.tasks import formatting, plots, report_rankings, report_ratings, report_ratings_reproduction, report_reproduction
 from predilect.tasks.output import cannot_write
 from predilect.tasks.summaries import markdown_summary, terminal_summary
 
@@ -33,7 +25,6 @@ FAMILIES: dict[str, ModuleType] = {
     "ratings": report_ratings,
     "rankings": report_rankings,
     "rankings-reproduction": report_reproduction,
-    "clicks": report_clicks,
     "ratings-reproduction": report_ratings_reproduction,
 }
 FILTERS = ("number", "count", "share", "duration", "moment", "time_span", "plain_value", "scale_range")
