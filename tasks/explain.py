@@ -21,7 +21,8 @@ def explain(
 ) -> dict[str, Any]:
     """With a user and an item: which of the user's ratings, of the test part too, move the prediction.
 
-    With one of them: what is like it. With neither: what the strongest dimensions separate. names: a file with the items' names.
+    With one of them: what is like it. With neither: what the strongest dimensions separate. names: a file with the
+    items' names.
     Raises DataError for an id that the model does not know, ParameterError for n < 1.
     """
     if n < 1:

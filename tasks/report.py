@@ -14,7 +14,14 @@ import jinja2
 from markupsafe import Markup, escape
 
 from predilect.models.errors import ParameterError
-from predilect.tasks import formatting, plots, report_rankings, report_ratings, report_ratings_reproduction, report_reproduction
+from predilect.tasks import (
+    formatting,
+    plots,
+    report_rankings,
+    report_ratings,
+    report_ratings_reproduction,
+    report_reproduction,
+)
 from predilect.tasks.output import cannot_write
 from predilect.tasks.summaries import markdown_summary, terminal_summary
 
