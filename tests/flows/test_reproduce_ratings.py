@@ -20,6 +20,19 @@ from predilect.tasks.settings import Settings
 
 
 @pytest.fixture(scope="module")
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs and journals of these tests only: other tests count those in the common home."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def own(home: Settings, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings of that home; Prefect's is the common one."""
+    monkeypatch.setenv("PREDILECT_HOME", str(own_home))
+    return Settings()
+
+
+@pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an ml-100k of 60 users, 40 items and two folds."""
     folder = tmp_path_factory.mktemp("public")
@@ -50,7 +63,7 @@ def _run(public: Path, experiment: str, **values: Any) -> dict[str, Any]:
     )
 
 
-def test_a_table_is_that_of_the_fits_and_is_resumed(home: Settings, prefect: None, public: Path) -> None:
+def test_a_table_is_that_of_the_fits_and_is_resumed(own: Settings, prefect: None, public: Path) -> None:
     found = _run(public, "table2", dimensions=[1, 3], folds=["u1", "u2"])
     rows = {row["method"]: row for row in found["rows"]}
     assert list(rows) == list(METHODS)
@@ -88,7 +101,7 @@ def test_a_table_is_that_of_the_fits_and_is_resumed(home: Settings, prefect: Non
     assert read_json(run / "results.json")["reproduction"]["rows"] == found["rows"]
     from mlflow import MlflowClient
 
-    client = MlflowClient(home.mlflow_uri)
+    client = MlflowClient(own.mlflow_uri)
     experiment = client.get_experiment_by_name("predilect-reproduce")
     children = client.search_runs(
         [experiment.experiment_id], f"tags.mlflow.parentRunId = '{found['run_id']}'", max_results=100
@@ -97,9 +110,7 @@ def test_a_table_is_that_of_the_fits_and_is_resumed(home: Settings, prefect: Non
     assert {child.data.metrics["value"] for child in children} == {row["value"] for row in rows.values()}
 
 
-def test_an_interrupted_run_goes_on(
-    home: Settings, prefect: None, public: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_goes_on(prefect: None, public: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"kappas": [1, 5], "repeats": 1, "groups": 2, "folds": ["u1"], "dimensions": [1]}
     fit, calls = ratings_reproduce.fit_method, []
 
@@ -123,7 +134,7 @@ def test_an_interrupted_run_goes_on(
     assert all(row["fits"] == 2 for row in rows)
 
 
-def test_times_of_structures(home: Settings, prefect: None, public: Path) -> None:
+def test_times_of_structures(prefect: None, public: Path) -> None:
     rows = _run(public, "figure2", latents=2, folds=["u1"])["rows"]
     assert [(row["s"], row["t"]) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert all(row["mf_seconds"] > 0 and row["em_seconds"] > 0 for row in rows)
@@ -136,7 +147,7 @@ def test_what_counts_as_reproduced() -> None:
     assert verdict(0.7, None) == "not in the paper"
 
 
-def test_mistakes_are_one_sentence(home: Settings, public: Path, tmp_path: Path) -> None:
+def test_mistakes_are_one_sentence(public: Path, tmp_path: Path) -> None:
     def ask(**values: Any) -> ReproduceRatingsParameters:
         return ReproduceRatingsParameters(**({"experiment": "table3", "data_dir": str(public)} | values))
 
