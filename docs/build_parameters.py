@@ -5,8 +5,13 @@ from pathlib import Path
 
 from predilect.tasks.parameters import Parameters, RatingsParameters
 from predilect.tasks.parameters_rankings import RankingsParameters
+from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
 
-FAMILIES: dict[str, type[Parameters]] = {"ratings": RatingsParameters, "rankings": RankingsParameters}
+FAMILIES: dict[str, type[Parameters]] = {
+    "ratings": RatingsParameters,
+    "rankings": RankingsParameters,
+    "reproduce rankings": ReproduceRankingsParameters,
+}
 PAGE = Path(__file__).with_name("parameters.md")
 HEAD = """# Parameters
 

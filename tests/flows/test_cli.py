@@ -33,6 +33,9 @@ def _run(home: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str
     [
         (["train", "ratings"], "data: must be given"),
         (["train", "ratings", "--data", "nowhere.csv"], "nowhere.csv"),
+        (["train", "rankings", "--data", "."], "the two are different models"),
+        (["train", "rankings", "--data", "nowhere.soc", "--set", "menu=all"], "nowhere.soc"),
+        (["reproduce", "rankings", "--data", "nowhere.soc"], "nowhere.soc"),
         (["train", "ratings", "--data", ".", "--set", "tua=1"], "did you mean tau?"),
         (["train", "ratings", "--data", ".", "--set", "tau=-1"], "greater than 0"),
         (["train", "ratings", "--data", ".", "--config", "none.toml"], "none.toml"),
