@@ -12,6 +12,8 @@ from predilect.models.errors import DataError
 from predilect.models.evaluation.splits import parse_split
 from predilect.models.random import stream
 from predilect.models.rankings import Ballots, RankingsModel
+from predilect.models.rankings.connectivity import require_finite
+from predilect.models.rankings.layout import Layout
 from predilect.tasks import progress
 from predilect.tasks.canonical_ballots import RankingsTable
 from predilect.tasks.parameters_rankings import RankingsParameters
@@ -69,6 +71,8 @@ def fit_model(train: Ballots, table: RankingsTable, parameters: RankingsParamete
         progress.report("fit", min(0.1 + passes / (passes + 100), 0.99), note)
 
     try:
+        if not parameters.nu:
+            require_finite(Layout(train), table.item_names)  # the fit would say it by id
         return RankingsModel.fit(
             train,
             parameters.config(k),

@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from predilect.models.ids import IdMap
 from predilect.models.rankings import Ballots
 from predilect.models.rankings.choice import folds, held_out_log_likelihood
 from predilect.models.structure_search import BudgetSpent, Candidate, StructureSearch
@@ -111,7 +114,7 @@ class _Scorer:
                 asked.config(k),
                 seed=asked.seed,
                 n_threads=asked.threads,
-                item_ids=self.table.item_ids,
+                item_ids=IdMap(np.array(self.table.item_names)),  # for messages
             )
             for fold in range(asked.search_folds)
         ]

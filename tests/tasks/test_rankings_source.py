@@ -12,6 +12,8 @@ import pytest
 from predilect.models.errors import DataError, ParameterError
 from predilect.tasks.canonical_ballots import BALLOTS, ITEMS, RankingsTable
 from predilect.tasks.parameters_rankings import RankingsParameters
+from predilect.tasks.rankings_fit import fit_rankings, split_rankings
+from predilect.tasks.rankings_search import search_components
 from predilect.tasks.rankings_source import check_source, find_rankings, ingest_rankings
 from predilect.tasks.rankings_validate import validate_rankings
 from predilect.tasks.settings import Settings
@@ -180,6 +182,19 @@ def test_contract_names_the_ballot_that_breaks_it(at_home: Path) -> None:
                  "weight above 0 and finite"):  # fmt: skip
         assert part in said
     assert (at_home / "checked" / "contract.json").is_file()
+
+
+def test_items_in_the_way_of_a_fit_are_called_by_name(at_home: Path) -> None:
+    path = at_home / "towns.soi"
+    path.write_text(TOWNS)
+    asked = parameters(path, split="none", k=1)
+    folder = ingest_rankings(asked)
+    split_rankings(folder, at_home, asked)
+    with pytest.raises(DataError, match="item Wien is never ranked before another item; set nu above 0"):
+        fit_rankings(folder, at_home, asked, {"k": 1})
+    asked = parameters(path, split="none", k="auto", search_folds=2)
+    with pytest.raises(DataError, match=r"Without fold 1: .* Wien "):
+        search_components(folder, at_home, asked)
 
 
 def test_contract_can_ask_for_ballots_an_item(at_home: Path) -> None:
