@@ -9,6 +9,7 @@ from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.readers import AUTO, READERS, reader_names
 from predilect.tasks.settings import Settings
+from predilect.tasks.side_tables import find
 
 
 def check_source(parameters: RatingsParameters, settings: Settings) -> None:
@@ -23,6 +24,8 @@ def check_source(parameters: RatingsParameters, settings: Settings) -> None:
     data_dir = _data_dir(parameters, settings)
     if data_dir is not None and not data_dir.is_dir() and parameters.data_dir is not None:
         raise ParameterError(f"data_dir = {str(data_dir)!r}: no such folder; create it or correct the path.")
+    for table in filter(None, (parameters.users, parameters.items)):
+        find(table, parameters)
     if Path(parameters.data).expanduser().exists():
         return
     if public_set(parameters.data) is not None and data_dir is None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from predilect.tasks import formatting, plots
+from predilect.tasks import formatting, plots, report_chains
 from predilect.tasks.formatting import (
     compact,
     count,
@@ -38,6 +38,8 @@ def page(results: dict[str, Any]) -> dict[str, Any]:
         "figures": {name: Markup(svg) for name, svg in _figures(results).items()},
         "coverage_says": _coverage_says(results.get("calibration") or {}),
         "tables": _tables(results),
+        "chains": report_chains.chains(results.get("fit") or {}),
+        "features": report_chains.features(results.get("fit") or {}),
     }
 
 
