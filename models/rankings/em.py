@@ -7,7 +7,7 @@ from predilect.models.rankings.objective import Mixture, Objective
 from predilect.models.rankings.solvers import Solver, maximise
 
 # SQUAREM has found the hill by then; what is left is a ridge, and L-BFGS walks those faster.
-PATIENCE = 50
+PATIENCE = 12
 M_STEP_PASSES = 2_000
 
 
