@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "tasks": {"tasks", "models", "data_contracts"},
     "flows": {"flows", "tasks", "models", "data_contracts"},
 }
-NUMERICS = {"numpy", "scipy", "numba", "sklearn", "threadpoolctl"}
+NUMERICS = {"numpy", "scipy", "numba", "llvmlite", "sklearn", "threadpoolctl"}
 # Not pandas: scikit-learn imports it by itself.
 HEAVY = ("prefect", "mlflow", "great_expectations", "matplotlib", "dask")
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.compiled import exact_kernel, kernel
-from predilect.models.ratings.kernels import gather, update_coordinates
+from predilect.models.ratings.kernels import TILE, gather, update_coordinates
 
 
 @kernel
@@ -29,19 +29,18 @@ def update_correlated(  # noqa: PLR0912 (compiled in one piece)
     prior_means: NDArray[np.float64],
     leverage: NDArray[np.float64],
     noise_precision: float,
-    height: int,
     max_passes: int,
     moments: NDArray[np.float64],
     totals: NDArray[np.float64],
 ) -> None:
     """Like `kernels.update_rows`, with a full covariance within each block.
 
-    blocks: bounds of the blocks of factors, such as (0, s, K). height: ratings gathered at a time.
+    blocks: bounds of the blocks of factors, such as (0, s, K).
     """
     size = len(prior_precisions)
     k_all = size - 1
     wide = table.shape[1] // 2
-    tile = np.zeros((height, wide), table.dtype)
+    tile = np.zeros((TILE, wide), table.dtype)
     gram, gram_part = np.zeros((size + 1, wide)), np.zeros((wide, wide), table.dtype)
     spread, spread_part = np.zeros(wide), np.zeros(wide, table.dtype)
     gradient, value, pace = np.zeros(wide), np.zeros(size), np.zeros(size)
@@ -53,8 +52,8 @@ def update_correlated(  # noqa: PLR0912 (compiled in one piece)
         if start == stop:
             continue
         full[:] = 0
-        for begin in range(start, stop, height):
-            end = min(begin + height, stop)
+        for begin in range(start, stop, TILE):
+            end = min(begin + TILE, stop)
             gather(index[begin:end], ratings[begin - base : end - base], other, size, tile, gram_part, spread_part)
             keep = 0.0 if begin == start else 1.0
             for k in range(size + 1):

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.compiled import kernel
-from predilect.models.ratings.kernels import PRODUCT, TILE
+from predilect.models.ratings.gram import gram_matrix
+from predilect.models.ratings.kernels import TILE
 
 
 @kernel
@@ -36,8 +37,7 @@ def sample_rows(
     """
     size = len(prior_precisions)
     wide = table.shape[1]
-    height = max(1, min(TILE, PRODUCT // (wide * wide)))
-    tile = np.zeros((height, wide), table.dtype)
+    tile = np.zeros((TILE, wide), table.dtype)
     gram, gram_part = np.zeros((wide, wide)), np.zeros((wide, wide), table.dtype)
     factor, value, pull = np.zeros((size, size)), np.zeros(size), np.zeros(size)
     base = indptr[first]
@@ -46,15 +46,14 @@ def sample_rows(
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
-        for begin in range(start, stop, height):
-            end = min(begin + height, stop)
+        for begin in range(start, stop, TILE):
+            end = min(begin + TILE, stop)
             for j in range(begin, end):
                 source, goal = other[index[j]], tile[j - begin]
                 for k in range(wide):
                     goal[k] = source[k]
                 goal[size] = ratings[j - base] - goal[size]
-            filled = tile[: end - begin]
-            np.dot(filled.T, filled, gram_part)
+            gram_matrix(tile, end - begin, gram_part)
             keep = 0.0 if begin == start else 1.0
             for k in range(size + 1):
                 for l in range(size + 1):

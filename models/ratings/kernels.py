@@ -15,13 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.compiled import kernel
+from predilect.models.ratings.gram import gram_matrix
 
 TILE = 256
 """Ratings gathered at a time, at most: they and their Gram matrix stay in the first-level cache."""
-PRODUCT = 1 << 18
-"""Multiply-adds of one tile's product, at most: OpenBLAS runs those in the calling thread, whatever its limit is set to
-by other fits of this process, and so adds in one order."""
-
 SETTLED = 1e-8
 """Passes over a row's coordinates end when none moved by more than the root of this, in standard deviations."""
 
@@ -60,8 +57,7 @@ def update_rows(
     size = len(prior_precisions)
     shared = prior_means.shape[0] == 1
     wide = table.shape[1] // 2
-    height = max(1, min(TILE, PRODUCT // (wide * wide)))
-    tile = np.zeros((height, wide), table.dtype)
+    tile = np.zeros((TILE, wide), table.dtype)
     gram, gram_part = np.zeros((size + 1, wide)), np.zeros((wide, wide), table.dtype)
     spread, spread_part = np.zeros(wide), np.zeros(wide, table.dtype)
     gradient, value, variance, pace = np.zeros(wide), np.zeros(size), np.zeros(size), np.zeros(size)
@@ -71,8 +67,8 @@ def update_rows(
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
-        for begin in range(start, stop, height):
-            end = min(begin + height, stop)
+        for begin in range(start, stop, TILE):
+            end = min(begin + TILE, stop)
             gather(index[begin:end], ratings[begin - base : end - base], other, size, tile, gram_part, spread_part)
             keep = 0.0 if begin == start else 1.0
             for k in range(size + 1):
@@ -104,24 +100,24 @@ def gather(
 ) -> None:
     """Set `gram` to Σ x xᵀ and `spread` to the summed variances of one row's ratings, up to a tile of them."""
     n, wide = len(index), tile.shape[1]
-    for j in range(n):
-        source, goal = other[index[j]], tile[j]
-        for k in range(wide):
-            goal[k] = source[k]
-        goal[target] = ratings[j] - goal[target]
     spread[:] = 0
     # Four at a time: a single chain of additions to memory would wait for itself.
     whole = n - n % 4
     for j in range(0, whole, 4):
         s0, s1, s2, s3 = other[index[j]], other[index[j + 1]], other[index[j + 2]], other[index[j + 3]]
+        t0, t1, t2, t3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+        for k in range(wide):
+            t0[k], t1[k], t2[k], t3[k] = s0[k], s1[k], s2[k], s3[k]
         for k in range(wide):
             spread[k] += (s0[wide + k] + s1[wide + k]) + (s2[wide + k] + s3[wide + k])
     for j in range(whole, n):
-        source = other[index[j]]
+        source, goal = other[index[j]], tile[j]
         for k in range(wide):
+            goal[k] = source[k]
             spread[k] += source[wide + k]
-    filled = tile[:n]
-    np.dot(filled.T, filled, gram)
+    for j in range(n):
+        tile[j, target] = ratings[j] - tile[j, target]
+    gram_matrix(tile, n, gram)
 
 
 @kernel

@@ -18,8 +18,9 @@ from scipy.sparse import csr_array
 from predilect.models.compiled import Threads
 from predilect.models.ratings.eigenbasis import EigenBasis
 
-SHAPE, RATE = 1.0, 1.0
-"""The Gamma priors of α_k and of λ_k."""
+SHAPE, RATE = 1.0, 0.5
+"""The Gamma priors of α_k and of λ_k. A rate of 1 predicts a little worse on MovieLens-100k, and one of 0.1 a little
+better, but chains then differ for long in how many dimensions they use."""
 MOST_EIGEN = 3000
 """Up to so many rows (or features, if fewer) the eigen form is used."""
 CG_TOLERANCE, CG_ITERATIONS = 1e-5, 200

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from predilect.models.compiled import Threads
 from predilect.models.ratings.bound import SideSums
 from predilect.models.ratings.correlated import update_correlated
-from predilect.models.ratings.kernels import PRODUCT, TILE, update_rows
+from predilect.models.ratings.kernels import update_rows
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.posterior import Side
 
@@ -56,7 +56,6 @@ class HalfSweep:
                     prior_means,
                     leverage,
                     noise_precision,
-                    max(1, min(TILE, 4 * PRODUCT // side.table.shape[1] ** 2)),
                     CORRELATED_PASSES,
                     moments[chunk],
                     totals[chunk],
