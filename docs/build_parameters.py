@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 from predilect.tasks.parameters import Parameters, RatingsParameters
+from predilect.tasks.parameters_clicks import ClicksParameters
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
 
 FAMILIES: dict[str, type[Parameters]] = {
     "ratings": RatingsParameters,
     "rankings": RankingsParameters,
+    "clicks": ClicksParameters,
     "reproduce rankings": ReproduceRankingsParameters,
 }
 PAGE = Path(__file__).with_name("parameters.md")

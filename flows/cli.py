@@ -14,6 +14,7 @@ from rich.table import Table
 
 from predilect import __version__
 from predilect.flows import cli_reproduce_ratings, cli_use
+from predilect.flows.cli_clicks import demo_clicks, train_clicks
 from predilect.flows.cli_common import (
     ConfigOption,
     DataDirOption,
@@ -46,6 +47,7 @@ reproduce = typer.Typer(help="Repeat the study of a paper, with every comparator
 app.add_typer(reproduce, name="reproduce")
 reproduce.command("rankings")(reproduce_rankings)
 train.command("rankings")(train_rankings)
+train.command("clicks")(train_clicks)
 cli_use.register(app)
 cli_reproduce_ratings.register(reproduce)
 
@@ -57,6 +59,7 @@ class Family(StrEnum):
 
     ratings = "ratings"
     rankings = "rankings"
+    clicks = "clicks"
 
 
 def main() -> None:
@@ -123,7 +126,8 @@ def demo(
     family: Annotated[Family, typer.Argument(help="Which kind of data.")] = Family.ratings, as_json: JsonOption = False
 ) -> None:
     """Simulate realistic data, train on them, and say where everything is."""
-    {Family.ratings: _demo_ratings, Family.rankings: demo_rankings}[family](as_json)
+    demos = {Family.ratings: _demo_ratings, Family.rankings: demo_rankings, Family.clicks: demo_clicks}
+    demos[family](as_json)
 
 
 def _demo_ratings(as_json: bool) -> None:

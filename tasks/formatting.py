@@ -44,6 +44,12 @@ METRICS: dict[str, Metric] = {
     "pair_accuracy": Metric(
         "Pairs ordered right", "of the pairs that held-out ballots compare", "higher", is_share=True
     ),
+    "log_likelihood_row": Metric("Log-likelihood a row", "of a held-out row's click count; mean, in nats", "higher"),
+    "log_likelihood_impression": Metric(
+        "Log-likelihood an impression", "each impression on its own; mean, in nats", "higher"
+    ),
+    "auc": Metric("AUC", "chance that a click is placed above a pass", "higher"),
+    "sauc": Metric("SAUC", "the same, clicks on what a user has not picked before counting more", "higher"),
     "log_likelihood": Metric("Log-likelihood", "of all ballots fitted on, in nats", "higher"),
     "bic": Metric("BIC", "Bayesian information criterion of the fit", "lower"),
 }

@@ -17,6 +17,7 @@ from predilect.models.errors import ParameterError
 from predilect.tasks import (
     formatting,
     plots,
+    report_clicks,
     report_rankings,
     report_ratings,
     report_ratings_reproduction,
@@ -32,6 +33,7 @@ FAMILIES: dict[str, ModuleType] = {
     "ratings": report_ratings,
     "rankings": report_rankings,
     "rankings-reproduction": report_reproduction,
+    "clicks": report_clicks,
     "ratings-reproduction": report_ratings_reproduction,
 }
 FILTERS = ("number", "count", "share", "duration", "moment", "time_span", "plain_value", "scale_range")

@@ -11,7 +11,8 @@ from predilect.tasks.training_run import experiment_name
 
 Json = dict[str, Any]
 
-FIT_FIGURES = ("n_sweeps", "effective_dimensions", "n_components", "n_passes", "certificate")
+FIT_FIGURES = ("n_sweeps", "effective_dimensions", "n_components", "n_passes", "certificate",
+               "n_rounds", "n_iterations", "gradient_norm")  # fmt: skip
 SERIES = ("bound", "noise_sd", "log_likelihood_trace")  # one value a sweep or iteration, in the fit part
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from predilect.tasks import words_rankings, words_ratings, words_reproduction
+from predilect.tasks import words_clicks, words_rankings, words_ratings, words_reproduction
 from predilect.tasks.formatting import (
     MINUS,
     count,
@@ -31,6 +31,7 @@ FAMILIES = {
     "ratings": words_ratings,
     "rankings": words_rankings,
     "rankings-reproduction": words_reproduction,
+    "clicks": words_clicks,
 }
 SIGNS = {"better": "✓", "worse": "✗", "no clear difference": "≈"}
 

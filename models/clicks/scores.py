@@ -84,24 +84,26 @@ def uqp(prediction: Prediction, points: Array, nu: float = 0.95) -> Array:
 
 
 def beta_quantile(nu: float, zeta: Array, eta: Array) -> Array:
-    """F⁻¹(ν; e^(ζ+η), e^η), elementwise.
+    """F⁻¹(ν; e^(ζ+η), e^η), elementwise."""
+    p, total = special.expit(zeta), np.exp(np.minimum(eta, ETA_HIGH)) * (1.0 + np.exp(np.minimum(zeta, 300.0)))
+    # Large shapes: the first terms of Cornish & Fisher are exact to 1e-9 where betainc no longer is.
+    z, sd = special.ndtri(nu), np.sqrt(p * (1.0 - p) / total)
+    quantile: Array = p + z * sd + (1.0 - 2.0 * p) * (z * z - 1.0) / (3.0 * total)
+    a, b = _shapes(zeta, eta)
+    small = np.minimum(a, b) <= _NORMAL
+    quantile[small] = _beta_quantile(nu, a[small], b[small])
+    return quantile
 
-    scipy's betaincinv errs by percents when the shapes differ much, so its answer is polished on betainc.
-    """
-    a, b = (shape.ravel() for shape in _shapes(zeta, eta))
-    x = _safe_logit(special.betaincinv(a, b, nu))
+
+def _beta_quantile(nu: float, a: Array, b: Array) -> Array:
+    """F⁻¹(ν; a, b): scipy's betaincinv errs by percents when the shapes differ much, so it is polished on betainc."""
     log_beta = special.betaln(a, b)
 
     def evaluate(x: Array, rows: Any) -> tuple[Array, Array]:
         return _distribution(x, a[rows], b[rows], log_beta[rows])
 
-    theta = special.expit(_solve(nu, x, evaluate)).reshape(zeta.shape)
-    # Large shapes: the first terms of Cornish & Fisher are exact to 1e-9 where betainc no longer is.
-    p, total = special.expit(zeta), np.exp(np.minimum(eta, ETA_HIGH)) * (1.0 + np.exp(np.minimum(zeta, 300.0)))
-    z, sd = special.ndtri(nu), np.sqrt(p * (1.0 - p) / total)
-    normal = p + z * sd + (1.0 - 2.0 * p) * (z * z - 1.0) / (3.0 * total)
-    quantile: Array = np.where(np.minimum(a, b).reshape(zeta.shape) > _NORMAL, normal, theta)
-    return quantile
+    theta: Array = special.expit(_solve(nu, _safe_logit(special.betaincinv(a, b, nu)), evaluate))
+    return theta
 
 
 def _mixture_quantile(nu: float, zeta: Array, eta: Array) -> Array:

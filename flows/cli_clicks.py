@@ -1,0 +1,56 @@
+"""The commands of the clicks family."""
+
+from typing import Any
+
+from predilect.flows.cli_common import (
+    ConfigOption,
+    DataDirOption,
+    DataOption,
+    JsonOption,
+    NameOption,
+    SeedOption,
+    SetOption,
+    ThreadsOption,
+    run_flow,
+)
+from predilect.tasks.settings import Settings
+
+
+def train_clicks(
+    data: DataOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    seed: SeedOption = None,
+    threads: ThreadsOption = None,
+    name: NameOption = None,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train on clicks: impressions and clicks in context, as a table of counts or a log."""
+    from predilect.tasks.parameters_clicks import ClicksParameters
+
+    parameters = ClicksParameters.parse(
+        config, assignments or [], data=data, seed=seed, threads=threads, name=name, data_dir=data_dir
+    )
+    _run(parameters, as_json)
+
+
+def demo_clicks(as_json: bool) -> None:
+    """Simulate headlines with what was clicked, learn what draws clicks, and say where everything is."""
+    from predilect.tasks.parameters_clicks import ClicksParameters
+    from predilect.tasks.simulate_clicks import simulate_clicks
+
+    table = simulate_clicks(Settings().data / "demo-clicks", n_headlines=4_000, seed=1)
+    _run(ClicksParameters(data=str(table), texts=["title"], categories=["place"], group="test", resamples=200), as_json)
+
+
+def _run(parameters: Any, as_json: bool) -> None:
+    from predilect.tasks.clicks_source import check_source
+
+    def flow() -> Any:
+        from predilect.flows.train_clicks import train_clicks
+
+        return train_clicks
+
+    check_source(parameters, Settings())  # before Prefect is even imported
+    run_flow(flow, parameters, as_json)
