@@ -1,4 +1,4 @@
-"""Experiment tracking: the only file that imports mlflow.
+"""Experiment tracking: the only file that imports mlflow (`registry.py` asks for its client here).
 
 A run says everything to a journal in its own folder first; `flush` sends what is new to the MLflow store. So
 logging is batched, a store that is away loses nothing, and a run that was killed is closed by the next command.
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from predilect.models.errors import PredilectError
 from predilect.tasks.runs import abandoned, end_servers, read_json, write_json
@@ -118,15 +119,15 @@ class Tracker:
         events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
         if len(events) > state["sent"]:
             try:
-                with _store(self.settings) as client:
+                with store(self.settings) as client:
                     for event in events[state["sent"] :]:
                         _SEND[event["do"]](client, self, state, event)
                         state["sent"] += 1
                         write_json(state_file, state)
             except Exception as error:
                 raise TrackingError(
-                    f"The tracking store {_shown(self.settings.mlflow_uri)} cannot be written "
-                    f"({_first_line(error)}); the results are kept in {self.folder}: "
+                    f"The tracking store {shown(self.settings.mlflow_uri)} cannot be written "
+                    f"({first_line(error)}); the results are kept in {self.folder}: "
                     f"log them later with `predilect sync {self.folder.name}`."
                 ) from error
             (self.folder / ".untracked").unlink(missing_ok=True)
@@ -165,18 +166,40 @@ def waiting(settings: Settings) -> list[Path]:
     return sorted(path.parent for path in settings.runs.glob("*/.untracked"))
 
 
+def flow_run_of(folder: Path) -> str | None:
+    """The Prefect flow run of a run folder, None when it has none."""
+    with open(folder / JOURNAL, encoding="utf-8") as journal:
+        first = json.loads(journal.readline() or "{}")
+    found: str | None = first.get("tags", {}).get("prefect.flow_run_id")
+    return found
+
+
+def migrate(settings: Settings, uri: str) -> None:
+    """Make the database `uri` if need be, and bring it to the version of this MLflow; one process at a time."""
+    settings.mlruns.mkdir(parents=True, exist_ok=True)
+    with open(settings.mlruns / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        from mlflow.store.db.utils import _upgrade_db, create_sqlalchemy_engine
+
+        for library in ("alembic", "mlflow"):
+            logging.getLogger(library).setLevel(logging.ERROR)
+        engine = create_sqlalchemy_engine(uri)
+        _upgrade_db(engine)
+        engine.dispose()
+
+
 def store_summary(settings: Settings) -> str:
     """The store's address and what it holds. Raises TrackingError when it does not answer."""
     try:
-        with _store(settings) as client:
+        with store(settings) as client:
             names = [experiment.name for experiment in client.search_experiments()]
     except Exception as error:
-        raise TrackingError(f"{_shown(settings.mlflow_uri)} does not answer ({_first_line(error)})") from error
-    return f"{_shown(settings.mlflow_uri)}, experiments: {', '.join(sorted(names))}"
+        raise TrackingError(f"{shown(settings.mlflow_uri)} does not answer ({first_line(error)})") from error
+    return f"{shown(settings.mlflow_uri)}, experiments: {', '.join(sorted(names))}"
 
 
 @contextmanager
-def _store(settings: Settings) -> Iterator[Any]:
+def store(settings: Settings) -> Iterator[Any]:
     """A client of the store; a fresh database is made and migrated by one process at a time."""
     settings.mlruns.mkdir(parents=True, exist_ok=True)
     for library in ("alembic", "urllib3"):
@@ -184,6 +207,8 @@ def _store(settings: Settings) -> Iterator[Any]:
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)
+    if settings.mlflow_uri.startswith("sqlite"):
+        _open_proxied_artifacts(settings.mlruns / "artifacts")
     with open(settings.mlruns / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         client = MlflowClient(settings.mlflow_uri)
@@ -191,8 +216,35 @@ def _store(settings: Settings) -> Iterator[Any]:
     yield client
 
 
+def _open_proxied_artifacts(folder: Path) -> None:
+    """Read and write what the server of `predilect up` keeps in `folder` also while it is down.
+
+    Experiments made through it have artifact locations `mlflow-artifacts:/…`, which MLflow resolves by server only.
+    """
+    from mlflow.store.artifact import artifact_repository_registry as registry
+    from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
+    from mlflow.store.artifact.mlflow_artifacts_repo import MlflowArtifactsRepository
+    from mlflow.tracking import get_tracking_uri
+
+    def repository(uri: str, tracking_uri: str | None = None, registry_uri: str | None = None) -> Any:
+        if (tracking_uri or get_tracking_uri()).startswith("http"):
+            return MlflowArtifactsRepository(uri, tracking_uri, registry_uri)
+        return LocalArtifactRepository((folder / urlsplit(uri).path.lstrip("/")).as_uri())
+
+    registry._artifact_repository_registry.register("mlflow-artifacts", repository)
+
+
+def fetch_model(settings: Settings, uri: str, into: Path) -> Path:
+    """Copy a logged model (`models:/…`) below the folder `into`; the model folder that it was made of."""
+    import mlflow
+
+    with as_default(settings.mlflow_uri):
+        got = Path(mlflow.artifacts.download_artifacts(uri, dst_path=str(into)))
+    return got / "artifacts" / "model"
+
+
 @contextmanager
-def _as_default(uri: str) -> Iterator[None]:
+def as_default(uri: str) -> Iterator[None]:
     """Make `uri` MLflow's own default store inside the block; it would stay in the environment otherwise."""
     import mlflow
 
@@ -303,21 +355,20 @@ def _model(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str
         (code / "__init__.py").write_text("")
         with (
             warnings.catch_warnings(),  # hints on integer columns and on MLflow's own use of pandas
-            _as_default(tracker.settings.mlflow_uri),
+            as_default(tracker.settings.mlflow_uri),
             mlflow.start_run(run_id=state["run_id"]),
         ):
             warnings.simplefilter("ignore")
-            mlflow.pyfunc.log_model(
+            logged = mlflow.pyfunc.log_model(
                 name="model",
                 python_model=str(here / f"pyfunc_{event['family']}.py"),
                 artifacts={"model": str(tracker.folder / event["path"])},
                 code_paths=[str(code)],
                 signature=infer_signature(example, pd.DataFrame({name: [0.0] for name in event["answer"]})),
                 input_example=example,
-                pip_requirements=_pinned(
-                    "mlflow", "numpy", "scipy", "numba", "pandas", "scikit-learn", "threadpoolctl"
-                ),
+                pip_requirements=_pinned(*SERVING),
             )
+        state["model_id"] = logged.model_id
     finally:
         shutil.rmtree(code.parent, ignore_errors=True)
 
@@ -350,13 +401,13 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """What went wrong, short, without addresses that may hold a password."""
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     return re.sub(r"//[^/@\s]*@", "//", line)[:200]
 
 
-def _shown(uri: str) -> str:
+def shown(uri: str) -> str:
     """The address without a password."""
     scheme, _, rest = uri.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"

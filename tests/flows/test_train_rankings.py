@@ -200,9 +200,9 @@ def test_model_serves_pairs(home: Settings, searched: dict[str, Any]) -> None:
     import mlflow
     import pandas as pd
 
-    from predilect.tasks.tracking import _as_default
+    from predilect.tasks.tracking import as_default
 
-    with _as_default(home.mlflow_uri):
+    with as_default(home.mlflow_uri):
         served = mlflow.pyfunc.load_model(f"runs:/{searched['run_id']}/model")
     asked = pd.DataFrame({"better": ["Athens", "Bergen", "Nowhere"], "worse": ["Bergen", "Athens", "Athens"]})
     chance = served.predict(asked)["probability"].to_numpy()
