@@ -1,6 +1,8 @@
 """The cold-start study as a task: how well are people with few ratings served?"""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.compiled import default_threads
-from predilect.models.evaluation.cold_start import ColdStart, FitPredict, Plan, Progress, cold_start
+from predilect.models.evaluation.cold_start import ErrorSums, FitPredict, Plan, Progress, cold_start_errors
 from predilect.models.ratings.fold_study import FoldInPredict
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
@@ -16,7 +18,7 @@ from predilect.tasks.fit import config_of, test_rows
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.ratings_table import parts_of_rows, read_table
 from predilect.tasks.runs import write_json
-from predilect.tasks.side_tables import read_side_tables
+from predilect.tasks.side_tables import SideTables, read_side_tables
 
 
 def study_cold_start(
@@ -25,6 +27,7 @@ def study_cold_start(
     """The curve of MAE and efficiency over κ, with the structure of the full fit; also in `cold_start.json`.
 
     Under `fold_in`, the same where the cold users are folded into a model of the others instead of fitted with them.
+    Under `side_information`, where there is some, what it changes.
     """
     table = read_table(dataset)
     config = config_of(parameters, structure)
@@ -39,24 +42,26 @@ def study_cold_start(
         seed=parameters.seed,
     )
 
-    def fitted(train_rows: NDArray[np.int64]) -> RatingsModel:
+    def fitted(train_rows: NDArray[np.int64], informed: bool = True) -> RatingsModel:
         train, _ = parts_of_rows(table, train_rows, train_rows[:0], known)
         return RatingsModel.fit(
             train.users,
             train.items,
             train.ratings,
             table.scale,
-            config,
+            config if informed else replace(config, rated_set=False),
             user_ids=train.user_ids,
             item_ids=train.item_ids,
             seed=parameters.seed,
             n_threads=1,
-            **sides.features(train.user_ids, train.item_ids),
+            **(sides if informed else SideTables(None, None)).features(train.user_ids, train.item_ids),
         )
 
-    def fit_predict(train_rows: NDArray[np.int64], test_rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def fit_predict(
+        train_rows: NDArray[np.int64], test_rows: NDArray[np.int64], informed: bool = True
+    ) -> NDArray[np.float64]:
         _, test = parts_of_rows(table, train_rows, test_rows, known)
-        return fitted(train_rows).predict(test.users, test.items).mean
+        return fitted(train_rows, informed).predict(test.users, test.items).mean
 
     fold_in_predict = FoldInPredict(
         table.users, table.items, table.ratings, table.user_ids, table.item_ids, plan.group_of, fitted
@@ -66,10 +71,14 @@ def study_cold_start(
         kappa = "all ratings" if done.job.kappa is None else f"κ = {done.job.kappa}"
         progress.report("cold start", done.done / done.of, f"fit {done.done} of {done.of}, {kappa}, MAE {done.mae:.4f}")
 
-    def curve(predict: FitPredict, on_fit: Callable[[Progress], None] | None) -> ColdStart:
+    def errors(predict: FitPredict, on_fit: Callable[[Progress], None] | None = None) -> ErrorSums:
         n_threads = parameters.threads or default_threads()
-        return cold_start(plan, table.ratings, table.scale, predict, n_threads=n_threads, on_fit=on_fit)
+        return cold_start_errors(plan, table.ratings, table.scale, predict, n_threads=n_threads, on_fit=on_fit)
 
-    study = dict(curve(fit_predict, show)) | {"fold_in": dict(curve(fold_in_predict, None))}
+    found = errors(fit_predict, show)
+    study: dict[str, Any] = dict(plan.summarise(found)) | {"fold_in": dict(plan.summarise(errors(fold_in_predict)))}
+    if sides.to_facts() or config.rated_set:
+        progress.report("cold start", 0.99, "the same without side information")
+        study["side_information"] = dict(plan.compare(found, errors(partial(fit_predict, informed=False))))
     write_json(run / "cold_start.json", study)
     return study

@@ -177,7 +177,12 @@ def _cold_start_row(study: Mapping[str, Any], k: int) -> list[str]:
     )
     folded = (study.get("fold_in") or {}).get("mae") or []
     row = [f"{study['kappa'][k]:g}", interval({"value": mae, "low": low, "high": high}), share(efficiency)]
-    return [*row, number(folded[k])] if len(folded) > k else row
+    if len(folded) > k:
+        row.append(number(folded[k]))
+    if gain := study.get("side_information"):
+        change = {"value": gain["difference"][k], "low": gain["low"][k], "high": gain["high"][k]}
+        row += [number(gain["mae_of_other"][k]), interval(change, signed=True)]
+    return row
 
 
 def _residual_groups(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:

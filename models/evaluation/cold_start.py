@@ -4,7 +4,7 @@ The users are split in groups; in turn each group's users keep κ training ratin
 model is fitted again, and the group's test ratings are predicted. Efficiency(κ) = MAE(all training ratings) / MAE(κ).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -22,6 +22,8 @@ KAPPAS = (1, 2, 3, 5, 10, 15, 20)
 REPEATS, GROUPS = 5, 5
 
 Rows = NDArray[np.int64]
+ErrorSums = dict[tuple[int | None, int], NDArray[np.float64]]
+"""Absolute errors of all fits by user, added up by (kappa, repeat)."""
 FitPredict = Callable[[Rows, Rows], NDArray[np.float64]]
 """(training rows, test rows) → predicted mean of each test row. Called from several threads at once."""
 
@@ -60,6 +62,16 @@ class ColdStart(TypedDict):
     full_mae: float
     repeats: int
     groups: int
+
+
+class Gain(TypedDict):
+    """MAE of one study minus that of another over the same plan, an entry a κ; 95 % intervals, paired by user."""
+
+    kappa: list[int]
+    mae_of_other: list[float]
+    difference: list[float]
+    low: list[float]
+    high: list[float]
 
 
 class Plan:
@@ -122,22 +134,15 @@ class Plan:
         """Sum of the absolute errors of a fit's test rows by user, over the users' codes."""
         return np.bincount(self._users[test_rows], errors, len(self.group_of)).astype(np.float64, copy=False)
 
-    def summarise(self, sums: Mapping[tuple[int | None, int], NDArray[np.float64]]) -> ColdStart:
-        """The curve from the `errors_by_user` of all fits, added up by (kappa, repeat).
+    def summarise(self, sums: ErrorSums) -> ColdStart:
+        """The curve.
 
         A user is in one group only, so the order in which the groups of a repeat are added does not matter.
         """
-        tested = np.bincount(self._users[self._test], minlength=len(self.group_of))
-        who = np.flatnonzero(tested)
-        counts = tested[who].astype(np.float64)
-        totals = {"full": Total(sums[None, 0][who], counts)}
-        for kappa in self.kappas:
-            of_kappa = sum(sums[kappa, repeat][who] for repeat in range(self.repeats))
-            totals[str(kappa)] = Total(np.asarray(of_kappa), counts * self.repeats)
-        values, draws = resample(totals, seed=self.seed)
+        values, draws = resample(self._totals(sums, ""), seed=self.seed)
         mae = [interval(values[str(kappa)], draws[str(kappa)]) for kappa in self.kappas]
         efficiency = [
-            interval(values["full"] / values[str(kappa)], draws["full"] / draws[str(kappa)]) for kappa in self.kappas
+            interval(values["None"] / values[str(kappa)], draws["None"] / draws[str(kappa)]) for kappa in self.kappas
         ]
         return {
             "kappa": list(self.kappas),
@@ -147,10 +152,34 @@ class Plan:
             "efficiency": [point["value"] for point in efficiency],
             "efficiency_low": [point["low"] for point in efficiency],
             "efficiency_high": [point["high"] for point in efficiency],
-            "full_mae": values["full"],
+            "full_mae": values["None"],
             "repeats": self.repeats,
             "groups": self.groups,
         }
+
+    def compare(self, sums: ErrorSums, others: ErrorSums) -> Gain:
+        """How much lower (below 0) or higher the errors are than the others at each κ."""
+        values, draws = resample(self._totals(sums, "") | self._totals(others, "other "), seed=self.seed)
+        gaps = [
+            interval(values[k] - values[f"other {k}"], draws[k] - draws[f"other {k}"]) for k in map(str, self.kappas)
+        ]
+        return {
+            "kappa": list(self.kappas),
+            "mae_of_other": [values[f"other {kappa}"] for kappa in self.kappas],
+            "difference": [gap["value"] for gap in gaps],
+            "low": [gap["low"] for gap in gaps],
+            "high": [gap["high"] for gap in gaps],
+        }
+
+    def _totals(self, sums: ErrorSums, prefix: str) -> dict[str, Total]:
+        tested = np.bincount(self._users[self._test], minlength=len(self.group_of))
+        who = np.flatnonzero(tested)
+        counts = tested[who].astype(np.float64)
+        totals = {f"{prefix}None": Total(sums[None, 0][who], counts)}
+        for kappa in self.kappas:
+            of_kappa = sum(sums[kappa, repeat][who] for repeat in range(self.repeats))
+            totals[f"{prefix}{kappa}"] = Total(np.asarray(of_kappa), counts * self.repeats)
+        return totals
 
 
 def cold_start(
@@ -162,7 +191,20 @@ def cold_start(
     n_threads: int = 1,
     on_fit: Callable[[Progress], None] | None = None,
 ) -> ColdStart:
-    """Run every fit of the plan, `n_threads` at a time (each should use one thread), and return the curve.
+    """Run every fit of the plan and return the curve; arguments as for `cold_start_errors`."""
+    return plan.summarise(cold_start_errors(plan, ratings, scale, fit_predict, n_threads=n_threads, on_fit=on_fit))
+
+
+def cold_start_errors(
+    plan: Plan,
+    ratings: NDArray[np.floating[Any]],
+    scale: Scale,
+    fit_predict: FitPredict,
+    *,
+    n_threads: int = 1,
+    on_fit: Callable[[Progress], None] | None = None,
+) -> ErrorSums:
+    """Run every fit of the plan, `n_threads` at a time (each should use one thread): its errors by user.
 
     ratings: of the whole data, shape (N,). fit_predict: fits with the structure found on the full data. on_fit: called
     in this thread after each fit, in the order of their ends. The result does not depend on n_threads.
@@ -174,7 +216,7 @@ def cold_start(
         errors = np.abs(observed[test] - scale.round(fit_predict(train, test)))
         return plan.errors_by_user(test, errors), float(errors.mean())
 
-    sums: dict[tuple[int | None, int], NDArray[np.float64]] = {}
+    sums: ErrorSums = {}
     with closing(fan_out(errors_of, len(plan.jobs), n_threads)) as fits:
         for done, (place, (by_user, mae)) in enumerate(fits, start=1):
             job = plan.jobs[place]
@@ -182,4 +224,4 @@ def cold_start(
             sums[key] = sums[key] + by_user if key in sums else by_user
             if on_fit is not None:
                 on_fit(Progress(job, mae, done, len(plan.jobs)))
-    return plan.summarise(sums)
+    return sums

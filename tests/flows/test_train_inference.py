@@ -73,6 +73,10 @@ def test_mean_field_with_tables_knows_people_without_ratings(
     assert found["split"]["unseen_users"] > 0
     results = json.loads((Path(found["model_path"]).parent / "results.json").read_text())
     assert results["cold_start"]["mae"][0] > 0
+    gain = results["cold_start"]["side_information"]
+    assert gain["difference"][0] == pytest.approx(results["cold_start"]["mae"][0] - gain["mae_of_other"][0])
+    assert gain["low"][0] <= gain["difference"][0] <= gain["high"][0]
+    assert "MAE without side information" in Path(found["report_path"]).read_text(encoding="utf-8")
     model = RatingsModel.load(Path(found["model_path"]))
     assert len(model.user_ids) == 121
     assert (model.user_counts == 0).sum() >= found["split"]["unseen_users"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from predilect.models.errors import DataError, ParameterError
-from predilect.models.evaluation.cold_start import Job, Plan, Progress, cold_start
+from predilect.models.evaluation.cold_start import Job, Plan, Progress, cold_start, cold_start_errors
 from predilect.models.ratings.scale import RatingScale
 
 SCALE = RatingScale(0, 10)
@@ -70,6 +70,20 @@ def test_curve_of_a_known_error() -> None:
     for low, value, high in zip(found["efficiency_low"], found["efficiency"], found["efficiency_high"], strict=True):
         assert low < value < high
     assert (found["repeats"], found["groups"]) == (3, 4)
+
+
+def test_a_gain_is_paired_by_user() -> None:
+    """The other's errors are twice as large everywhere: the gain is the curve, below 0 in every resample."""
+
+    def twice(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        return RATINGS[test] + 2 * (stand_in(train, test) - RATINGS[test])
+
+    studies = [cold_start_errors(plan(), RATINGS, SCALE, predict) for predict in (stand_in, twice)]
+    curve, gain = plan().summarise(studies[0]), plan().compare(*studies)
+    np.testing.assert_allclose(gain["difference"], -np.array(curve["mae"]))
+    np.testing.assert_allclose(gain["mae_of_other"], 2 * np.array(curve["mae"]))
+    np.testing.assert_allclose(gain["low"], -np.array(curve["high"]), atol=1e-12)
+    np.testing.assert_allclose(gain["high"], -np.array(curve["low"]), atol=1e-12)
 
 
 def test_threads_do_not_change_the_curve_and_progress_comes_to_the_caller() -> None:
