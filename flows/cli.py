@@ -14,7 +14,7 @@ from rich.table import Table
 
 from predilect import __version__
 from predilect.flows import cli_reproduce_ratings, cli_use
-from predilect.flows.cli_clicks import demo_clicks, train_clicks
+from predilect.flows.cli_clicks import demo_clicks, register_clicks, train_clicks
 from predilect.flows.cli_common import (
     ConfigOption,
     DataDirOption,
@@ -48,6 +48,7 @@ app.add_typer(reproduce, name="reproduce")
 reproduce.command("rankings")(reproduce_rankings)
 train.command("rankings")(train_rankings)
 train.command("clicks")(train_clicks)
+register_clicks(app)
 cli_use.register(app)
 cli_reproduce_ratings.register(reproduce)
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import typer
+
+from predilect.flows import cli_clicks_score
 from predilect.flows.cli_common import (
     ConfigOption,
     DataDirOption,
@@ -54,3 +57,8 @@ def _run(parameters: Any, as_json: bool) -> None:
 
     check_source(parameters, Settings())  # before Prefect is even imported
     run_flow(flow, parameters, as_json)
+
+
+def register_clicks(app: typer.Typer) -> None:
+    """Add the commands that use a trained clicks model."""
+    cli_clicks_score.register(app)

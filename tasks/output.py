@@ -7,8 +7,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from predilect.models.errors import DataError
+from predilect.models.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _ADVICE = {
     errno.ENOSPC: "free space on that disk or choose another folder",
@@ -39,6 +44,25 @@ def new_folder(folder: Path, *, replace: bool) -> Iterator[Path]:
         raise cannot_write(folder, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def parquet_file(out: Path, schema: "pa.Schema") -> Iterator["pq.ParquetWriter"]:
+    """A Parquet file beside `out`, renamed to it when the block ends well and removed when it does not."""
+    import pyarrow.parquet as pq
+
+    draft = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        if out.is_dir():
+            raise ParameterError(f"out = {str(out)!r}: that is a folder; give the name of a file.")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(draft, schema) as writer:
+            yield writer
+        draft.replace(out)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def cannot_write(path: Path, error: OSError) -> DataError:

@@ -1,16 +1,12 @@
 """Recommendations of a run's model for everybody, as one Parquet file that is complete or absent."""
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from predilect.models.errors import DataError, ParameterError
@@ -18,7 +14,7 @@ from predilect.models.ids import UNKNOWN
 from predilect.models.ratings.explore import Explore, recommend_codes
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
-from predilect.tasks.output import cannot_write
+from predilect.tasks.output import parquet_file
 from predilect.tasks.quarantine import CLEAN, MANIFEST, TABLE
 from predilect.tasks.ratings_table import RatingsTable, read_table
 from predilect.tasks.runs import RESULTS, read_json
@@ -75,7 +71,7 @@ def recommend(
     users = model.user_ids.encode(table.user_ids.ids)
     rated = _nothing(len(users)) if seen else _rated(table, model)
     rows = 0
-    with _file(out, _schema(table, model)) as writer:
+    with parquet_file(out, _schema(table, model)) as writer:
         for first in range(0, len(users), USERS):
             part = slice(first, first + USERS)
             indptr = rated[0][part.start : part.start + len(users[part]) + 1]
@@ -129,20 +125,3 @@ def _lists(
     ]
     return pa.Table.from_arrays([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)],
                                 schema=schema)  # fmt: skip
-
-
-@contextmanager
-def _file(out: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """A Parquet file beside `out`, renamed to it when the block ends well and removed when it does not."""
-    draft = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        if out.is_dir():
-            raise ParameterError(f"out = {str(out)!r}: that is a folder; give the name of a file.")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(draft, schema) as writer:
-            yield writer
-        draft.replace(out)
-    except OSError as error:
-        raise cannot_write(out, error) from error
-    finally:
-        draft.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from predilect.models.clicks.fit import FitReport
 from predilect.models.clicks.model import ClicksModel
 from predilect.models.clicks.prediction import Prediction
 from predilect.models.clicks.predictive import count_intervals, log_predictive
-from predilect.models.clicks.ranking import SCORES, Ranking, rank, score
+from predilect.models.clicks.ranking import SCORES, Ranking, rank, score, score_block
 from predilect.models.clicks.simulator import Simulation, SimulationConfig, simulate
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "log_predictive",
     "rank",
     "score",
+    "score_block",
     "simulate",
     "spherical_kmeans",
 ]

@@ -43,13 +43,13 @@ class ContextEncoder:
     ) -> Design:
         """The design of rows: row r shows line `lines[r]` of `columns` (line r without `lines`) to `users[r]`.
 
-        An encoder without feature columns takes the number of rows from `users` or `groups`. Unknown users, users
-        without history and unknown groups get -1; without `users` or `groups` all rows do.
+        An encoder without feature columns takes the number of rows from `lines`, `users` or `groups`. Unknown users,
+        users without history and unknown groups get -1; without `users` or `groups` all rows do.
         """
         features = self.features.transform(columns)
-        if not self.features.parts and lines is None:
-            ids = users if groups is None else groups
-            features = sparse.csr_matrix((0 if ids is None else len(np.asarray(ids)), 0), dtype=np.float32)
+        if not self.features.parts:
+            known = [len(np.asarray(ids)) for ids in (lines, users, groups) if ids is not None]
+            features, lines = sparse.csr_matrix((known[0] if known else 0, 0), dtype=np.float32), None
         n_rows = features.shape[0] if lines is None else len(np.asarray(lines))
         missing = np.full(n_rows, UNKNOWN, np.int32)
         return Design.of(

@@ -88,6 +88,11 @@ class FeatureEncoder:
         return tuple(parts) + ((("numbers", len(self._numbers)),) if self._numbers else ())
 
     @property
+    def columns(self) -> dict[str, list[str]]:
+        """The names of the columns it reads, by kind: text, category, number."""
+        return {"text": list(self._texts), "category": list(self._categories), "number": list(self._numbers)}
+
+    @property
     def names(self) -> list[str]:
         """What each column stands for: the word, `column=value`, or the number's name."""
         names: list[str] = []

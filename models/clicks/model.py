@@ -132,10 +132,11 @@ class ClicksModel:
         names = ", ".join(block.name for block in self.layout.blocks)
         raise ParameterError(f"The model has no block {name!r}; it has {names}.")
 
-    def draw_zeta(self, design: Design, rng: np.random.Generator) -> Array:
+    def draw_zeta(self, design: Design, rng: np.random.Generator, row_rng: np.random.Generator | None = None) -> Array:
         """ζ of every row under one joint draw of the mean's coefficients, for Thompson sampling; (n_rows,).
 
-        Unknown groups and cold clusters add their prior variance row by row. Raises ParameterError for m- models.
+        Unknown groups and cold clusters add their prior variance row by row, drawn from `row_rng` (default: `rng`), so
+        that several blocks of rows can share the draw of the coefficients. Raises ParameterError for m- models.
         """
         if not self.posteriors:
             raise ParameterError(f"{self.config.model} has no posterior to draw from; fit l-{self.config.likelihood}.")
@@ -147,10 +148,11 @@ class ClicksModel:
             noise = np.sqrt(posterior.group_variance) * rng.standard_normal(layout.n_groups)
             effects = self.coefficients[layout.group_slice(0)] - posterior.group_lines @ deviation + noise
         out = np.empty(len(design))
+        row_rng = row_rng or rng
         for rows in _row_blocks(len(design)):
             block = design.take(rows)
             zeta = self._rows_of(0, block) @ coefficients + np.append(effects, 0.0)[block.groups]
-            out[rows] = zeta + np.sqrt(self._prior_variance(0, block)) * rng.standard_normal(len(block))
+            out[rows] = zeta + np.sqrt(self._prior_variance(0, block)) * row_rng.standard_normal(len(block))
         return out
 
     def _rows_of(self, s: int, design: Design) -> Any:

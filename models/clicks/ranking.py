@@ -12,12 +12,14 @@ from predilect.models.clicks import scores
 from predilect.models.clicks.design import Design
 from predilect.models.clicks.model import ClicksModel
 from predilect.models.clicks.prediction import Prediction
+from predilect.models.compiled import Threads
 from predilect.models.errors import ParameterError
 from predilect.models.random import stream
 
 Array = NDArray[np.float64]
 
 SCORES = ("mean", "ucbe", "ucqe", "euq", "ucquq", "uqp", "thompson")
+_CHUNK_ROWS = 512
 
 
 def score(
@@ -29,11 +31,12 @@ def score(
     nu: float = 0.95,
     n_points: int = 64,
     seed: int = 0,
+    block: int = 0,
 ) -> dict[str, Array]:
-    """The named scores of every row, (n_rows,) each; call it block after block for millions of rows.
+    """The named scores of every row, (n_rows,) each; `score_block` is the way through millions of rows.
 
     nu: the quantile of all optimistic scores (ν₁ = ν₂ = ν for ucquq). "thompson" is σ(ζ) under one joint draw of the
-    coefficients, the same draw for every call with this seed; m- models have none. Raises ParameterError.
+    coefficients, the same draw for every block of this seed; m- models have none. Raises ParameterError.
     """
     unknown = [name for name in names if name not in SCORES]
     if unknown:
@@ -47,9 +50,49 @@ def score(
         "euq": lambda: scores.euq(normals, points, nu),
         "ucquq": lambda: scores.ucquq(normals, points, nu, nu),
         "uqp": lambda: scores.uqp(normals, points, nu),
-        "thompson": lambda: special.expit(model.draw_zeta(design, stream(seed, "thompson"))),
+        "thompson": lambda: special.expit(
+            model.draw_zeta(design, stream(seed, "thompson"), stream(seed, "thompson rows", block))
+        ),
     }
     return {name: ways[name]() for name in names}
+
+
+def score_block(
+    model: ClicksModel,
+    design: Design,
+    names: tuple[str, ...],
+    pool: Threads,
+    *,
+    nu: float = 0.95,
+    n_points: int = 64,
+    seed: int = 0,
+    block: int = 0,
+) -> tuple[Prediction, dict[str, Array]]:
+    """The predictive normals and the named scores of the rows of one of many blocks, numbered by `block`.
+
+    Rows of equal context, cluster and group are scored once; the rest as `score`. The same for any number of threads.
+    """
+    key = design.lines.astype(np.int64) * (design.n_clusters + 1) + design.clusters + 1
+    key = key * (design.n_groups + 1) + design.groups + 1
+    first, place = np.unique(key, return_index=True, return_inverse=True)[1:]
+    some = design.take(first)
+    normals = model.predict(some)
+    alike = tuple(name for name in names if name != "thompson")
+    found = {name: np.empty(len(first)) for name in alike}
+
+    def work(chunk: int) -> None:
+        rows = slice(chunk * _CHUNK_ROWS, (chunk + 1) * _CHUNK_ROWS)
+        part = normals.take(rows)
+        for name, values in score(
+            model, some.take(rows), alike, prediction=part, nu=nu, n_points=n_points, seed=seed
+        ).items():
+            found[name][rows] = values
+
+    pool.run(work, -(-len(first) // _CHUNK_ROWS))
+    out = {name: values[place] for name, values in found.items()}
+    if "thompson" in names:
+        out |= score(model, design, ("thompson",), prediction=normals, seed=seed, block=block)
+    return normals.take(place), {name: out[name] for name in names}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,68 @@
+"""`predilect score clicks`: what a clicks run's model says of a table, row by row or as lists to show."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from predilect.flows.cli_common import JsonOption, SeedOption, ThreadsOption, out, plain, show_progress
+from predilect.tasks import runs
+from predilect.tasks.settings import Settings
+
+
+def score_clicks(
+    run: Annotated[str, typer.Argument(help="Run name, the start of it, or MLflow run id.")],
+    data: Annotated[Path, typer.Option("--data", help="Parquet file with the context columns of the run's data.")],
+    file: Annotated[Path, typer.Option("--out", help="The Parquet file to write; replaced when it is there.")],
+    scores: Annotated[
+        str | None, typer.Option(help="Some of mean, ucbe, ucqe, euq, ucquq, uqp, thompson. Default: all.")
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option(help="Write lists of so many rows instead of all rows; 1 or more.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="With --length: a list a value of this column. Default: one.")] = None,
+    budget: Annotated[float, typer.Option(help="With --length: share of the places that explore, 0 to 1.")] = 0.2,
+    explore: Annotated[str, typer.Option(help="With --length: scores that take the exploring places in turn.")] = "uqp",
+    nu: Annotated[float, typer.Option(help="Quantile of the optimistic scores: above 0, below 1.")] = 0.95,
+    seed: SeedOption = None,
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a table with a clicks run's model, or choose what to show under an exploration budget."""
+    from predilect.tasks.clicks_score import rank_clicks
+    from predilect.tasks.clicks_score import score_clicks as write
+
+    folder = runs.find(Settings(), run)
+    with show_progress("loading the model"):
+        if length is None:
+            done = write(folder, data, file, scores=_names(scores), nu=nu, seed=seed or 0, n_threads=threads)
+        else:
+            done = rank_clicks(
+                folder, data, file, length=length, by=by, budget=budget, explore=_names(explore), nu=nu,
+                seed=seed or 0, n_threads=threads,
+            )  # fmt: skip
+    if as_json:
+        print(json.dumps(done))
+        return
+    for said in done["warnings"]:
+        out.print(f"[bold yellow]![/] {plain(said)}", highlight=False, soft_wrap=True)
+    said = f"{done['rows']:,} rows scored in {done['out']}"
+    if length is not None:
+        said = (
+            f"{done['shown']:,} of {done['rows']:,} rows in lists of {length}, "
+            f"{done['explored']:,} of them to explore, in {done['out']}"
+        )
+    out.print(plain(said), highlight=False, soft_wrap=True)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def register(app: typer.Typer) -> None:
+    """Add `score clicks` to the command line."""
+    score = typer.Typer(help="Score a table with a trained model.", no_args_is_help=True)
+    score.callback()(lambda: None)  # keeps `clicks` a subcommand while it is the only one
+    score.command("clicks")(score_clicks)
+    app.add_typer(score, name="score")

@@ -1,0 +1,282 @@
+"""Scores of a clicks run's model for a Parquet table of contexts, and lists under an exploration budget, as Parquet.
+
+Tables are read and written in blocks, so they may be larger than memory; a file is complete or absent.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from predilect.models.clicks import SCORES, ClicksModel, Design, Ranking, rank, score_block
+from predilect.models.compiled import Threads, default_threads, threads
+from predilect.models.errors import DataError, ParameterError
+from predilect.tasks import progress
+from predilect.tasks.canonical_clicks import Coded, Contexts
+from predilect.tasks.clicks_findings import moments
+from predilect.tasks.clicks_source import wanted_columns
+from predilect.tasks.output import parquet_file
+from predilect.tasks.parameters_clicks import ClicksParameters
+from predilect.tasks.runs import RESULTS, read_json
+
+Json = dict[str, Any]
+BLOCK_ROWS = 1 << 16
+"""Rows that are read, scored and written at a time."""
+SPREADS = ("risk", "error")
+"""Columns beside the scores: the standard deviation of θ around its mean, and that of the mean's estimate."""
+LIST_COLUMNS = ("rank", "chosen_by")
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A model with what it needs of a table: its context columns, and those of users and groups."""
+
+    model: ClicksModel
+    context: dict[str, list[str]]
+    user: str
+    group: str | None
+
+    @classmethod
+    def of(cls, run: Path) -> "Scorer":
+        """The scorer of a run. Raises ParameterError when it is no finished run of the clicks family."""
+        results = read_json(run / RESULTS) if (run / RESULTS).is_file() else {}
+        if not (run / "model" / "manifest.json").is_file() or not results:
+            raise ParameterError(
+                f"RUN = {run.name!r}: it has no finished model; choose a run that `predilect runs` lists."
+            )
+        family = results["run"]["family"]
+        if family != "clicks":
+            raise ParameterError(
+                f"RUN = {run.name!r}: a run on {family}, but this needs one on clicks; choose another."
+            )
+        model = ClicksModel.load(run / "model")
+        if model.encoder is None:
+            raise DataError(f"The model of {run.name} has no encoder, so it cannot read tables; retrain it.")
+        dataset = results["dataset"]
+        wanted = wanted_columns(dataset["options"]["reader"], ClicksParameters(**results["parameters"]))
+        return cls(
+            model,
+            model.encoder.features.columns,
+            (dataset.get("columns") or {}).get("user", "user"),
+            None if model.encoder.groups is None else wanted.group,
+        )
+
+    @property
+    def default_scores(self) -> tuple[str, ...]:
+        """All scores that the model has."""
+        return SCORES if self.model.config.has_posterior else tuple(name for name in SCORES if name != "thompson")
+
+    def missing(self, names: Sequence[str], label: str) -> list[str]:
+        """What is to be said of ids that a table has not. Raises DataError when it lacks a context column."""
+        for kind, columns in self.context.items():
+            for name in columns:
+                if name not in names:
+                    raise DataError(
+                        f"{label} has no column {name!r} for the {kind} that the model reads, among "
+                        f"{', '.join(names)}; add it."
+                    )
+        said = []
+        encoder = self.model.encoder
+        if encoder is not None and encoder.clusters is not None and self.user not in names:
+            said.append(f"There is no column {self.user!r}, so every user counts as unknown.")
+        if self.group is not None and self.group not in names:
+            said.append(f"There is no column {self.group!r}, so every row counts as of an unknown group.")
+        return said
+
+    def design(self, block: pa.Table, first: int, label: str) -> Design:
+        """The design of a block of rows, of which `first` come before it. Raises DataError for a wrong number."""
+        columns: Json = {}
+        for kind, names in self.context.items():
+            for name in names:
+                column = block[name]
+                columns[f"{kind}.{name}"] = (
+                    _numbers(column, name, first, label) if kind == "number" else _text(column, name, label)
+                )
+        contexts = Contexts.of(pa.table(columns)) if columns else None
+        ids = {
+            role: Coded.of(_text(block[name], name, label)).values if name and name in block.column_names else None
+            for role, name in (("users", self.user), ("groups", self.group))
+        }
+        encoder = self.model.encoder
+        assert encoder is not None  # `of` refuses models without
+        if contexts is None:
+            return encoder.encode(Contexts.of(pa.table({})).columns, lines=np.zeros(len(block), int), **ids)
+        return encoder.encode(contexts.columns, lines=contexts.lines, **ids)
+
+
+def score_clicks(
+    run: Path,
+    data: Path,
+    out: Path,
+    *,
+    scores: Sequence[str] = (),
+    nu: float = 0.95,
+    seed: int = 0,
+    n_threads: int | None = None,
+) -> Json:
+    """Write the table `data` with a column a score to `out`, row by row in its order; what was done.
+
+    scores: some of SCORES; default all that the model has. Columns `risk` and `error` are added too. nu: the quantile
+    of the optimistic scores. An `out` that is there is replaced at the end, else kept. The same for any n_threads.
+    """
+    scorer, file, warnings = _open(run, data)
+    names = tuple(scores) or scorer.default_scores
+    added = (*names, *SPREADS)
+    schema = _extended(file.schema_arrow, [(name, pa.float64()) for name in added], data)
+    start, rows = time.perf_counter(), 0
+    with threads(n_threads or default_threads()) as pool, parquet_file(out, schema) as writer:
+        for number, block in enumerate(_blocks(file)):
+            found = _score(scorer, block, names, pool, number, rows, data, nu, seed)
+            arrays = [*block.columns, *(pa.array(found[name]) for name in added)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            rows += len(block)
+            progress.report("score", rows / max(file.metadata.num_rows, 1), f"{rows:,} rows")
+    return _done(run, out, rows, names, warnings, start)
+
+
+def rank_clicks(
+    run: Path,
+    data: Path,
+    out: Path,
+    *,
+    length: int,
+    by: str | None = None,
+    budget: float = 0.2,
+    explore: Sequence[str] = ("uqp",),
+    nu: float = 0.95,
+    seed: int = 0,
+    n_threads: int | None = None,
+) -> Json:
+    """Write the best `length` rows of `data` for each value of the column `by` (one list without) to `out`.
+
+    A share `budget` of the places goes to the scores of `explore` in turn, the others to the mean. The rows keep their
+    columns; `rank` (from 1), `chosen_by`, the mean and those scores are added; lists come in order of `by`.
+    Raises ParameterError for an impossible length, budget or score.
+    """
+    scorer, file, warnings = _open(run, data)
+    names = ("mean", *(name for name in dict.fromkeys(explore) if name != "mean"))
+    columns: list[tuple[str, pa.DataType]] = [("rank", pa.int32()), ("chosen_by", pa.string())]
+    schema = _extended(file.schema_arrow, [*columns, *((name, pa.float64()) for name in names)], data)
+    if by is not None and by not in file.schema_arrow.names:
+        raise DataError(f"{data} has no column {by!r} for the lists among {', '.join(file.schema_arrow.names)}.")
+    rank(np.zeros(0), {}, np.zeros(0, int), length, budget)  # refuses what cannot be before any work
+    start, rows, n_rows = time.perf_counter(), 0, file.metadata.num_rows
+    values = {name: np.empty(n_rows) for name in names}
+    lists: list[pa.ChunkedArray] = []
+    with threads(n_threads or default_threads()) as pool:
+        for number, block in enumerate(_blocks(file)):
+            found = _score(scorer, block, names, pool, number, rows, data, nu, seed)
+            for name in names:
+                values[name][rows : rows + len(block)] = found[name]
+            if by is not None:
+                lists.append(_text(block[by], by, str(data)))
+            rows += len(block)
+            progress.report("score", rows / max(n_rows, 1), f"{rows:,} rows")
+    codes = np.zeros(n_rows, np.int64)
+    if lists:
+        codes = Coded.of(pa.chunked_array([chunk for column in lists for chunk in column.chunks], pa.string())).codes
+    exploring = {name: values[name] for name in names[1:]}
+    chosen = rank(values["mean"], exploring, codes, length, budget)
+    with parquet_file(out, schema) as writer:
+        writer.write_table(_listed(file, chosen, values).cast(schema))
+    n_lists = len(chosen.lists)
+    shown = int((chosen.rows >= 0).sum())
+    explored = int((chosen.chosen_by[chosen.rows >= 0] > 0).sum())
+    return _done(run, out, rows, names, warnings, start) | {"lists": n_lists, "shown": shown, "explored": explored}
+
+
+def _done(run: Path, out: Path, rows: int, names: Sequence[str], warnings: list[str], start: float) -> Json:
+    seconds = time.perf_counter() - start
+    return {"run": run.name, "out": str(out), "rows": rows, "scores": list(names), "warnings": warnings,
+            "seconds": seconds}  # fmt: skip
+
+
+def _open(run: Path, data: Path) -> tuple[Scorer, pq.ParquetFile, list[str]]:
+    try:
+        file = pq.ParquetFile(data)
+    except FileNotFoundError:
+        raise DataError(f"data = {str(data)!r}: no such file; correct the path.") from None
+    except (pa.ArrowException, OSError) as error:
+        said = str(error).splitlines()[0]
+        raise DataError(f"{data} is not a readable Parquet file ({said}); write it as Parquet.") from error
+    scorer = Scorer.of(run)
+    return scorer, file, scorer.missing(file.schema_arrow.names, str(data))
+
+
+def _extended(schema: pa.Schema, added: list[tuple[str, pa.DataType]], data: Path) -> pa.Schema:
+    for name, kind in added:
+        if name in schema.names:
+            raise DataError(f"{data} has a column {name!r} already, where a new one would go; rename it.")
+        schema = schema.append(pa.field(name, kind))
+    return schema
+
+
+def _blocks(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    for batch in file.iter_batches(BLOCK_ROWS):
+        yield pa.Table.from_batches([batch])
+
+
+def _score(
+    scorer: Scorer, block: pa.Table, names: tuple[str, ...], pool: Threads, number: int, first: int, data: Path,
+    nu: float, seed: int,
+) -> dict[str, NDArray[np.float64]]:  # fmt: skip
+    design = scorer.design(block, first, str(data))
+    normals, found = score_block(scorer.model, design, names, pool, nu=nu, seed=seed, block=number)
+    _, risk, error = moments(normals)
+    return found | {"risk": risk, "error": error}
+
+
+def _listed(file: pq.ParquetFile, chosen: Ranking, values: dict[str, NDArray[np.float64]]) -> pa.Table:
+    """The rows shown, list after list in order of place, with how they came there."""
+    _, place = np.nonzero(chosen.rows >= 0)
+    shown = chosen.rows >= 0
+    rows, by = chosen.rows[shown], chosen.chosen_by[shown]
+    order = np.argsort(rows)
+    parts, first = [], 0
+    for block in _blocks(file):
+        inside = rows[order]
+        inside = inside[slice(*np.searchsorted(inside, [first, first + len(block)]))]
+        parts.append(block.take(pa.array(inside - first)))
+        first += len(block)
+    if not parts:
+        parts = [file.schema_arrow.empty_table()]
+    back = np.empty(len(rows), np.int64)
+    back[order] = np.arange(len(rows))
+    table = pa.concat_tables(parts).take(pa.array(back))
+    table = table.append_column("rank", pa.array((place + 1).astype(np.int32)))
+    who = np.array(["mean", *chosen.exploring])[by]
+    table = table.append_column("chosen_by", pa.array(who.tolist(), pa.string()))
+    for name, value in values.items():
+        table = table.append_column(name, pa.array(value[rows]))
+    return table
+
+
+def _text(column: pa.ChunkedArray, name: str, label: str) -> pa.ChunkedArray:
+    """A column as text, as at training; "" where it is empty."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return pc.fill_null(column.cast(pa.string()), "")
+    except pa.ArrowException:
+        raise DataError(f"{label}: the column {name!r} holds {column.type}, not text or numbers; convert it.") from None
+
+
+def _numbers(column: pa.ChunkedArray, name: str, first: int, label: str) -> pa.Array:
+    try:
+        values = column.cast(pa.float64()).to_numpy()
+    except pa.ArrowException as error:
+        said = str(error).splitlines()[0]
+        raise DataError(f"{label}: the column {name!r} is not of numbers ({said}); correct it.") from None
+    if not np.isfinite(values).all():
+        row = first + int(np.flatnonzero(~np.isfinite(values))[0]) + 1
+        raise DataError(
+            f"{label}, row {row}: the number in column {name!r} is missing or not finite; fill it in or drop the row."
+        )
+    return pa.array(values)
