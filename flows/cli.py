@@ -52,6 +52,8 @@ register_clicks(app)
 cli_use.register(app)
 cli_reproduce_ratings.register(reproduce)
 
+UsersOption = Annotated[str | None, typer.Option("--users", help="A table about the users; their ids in its first column.")]
+ItemsOption = Annotated[str | None, typer.Option("--items", help="A table about the items, alike.")]
 QuarantineOption = Annotated[bool | None, typer.Option("--quarantine", help="Set rows that break the contract aside.")]
 
 
@@ -104,6 +106,8 @@ def train_ratings(
     name: NameOption = None,
     data_dir: DataDirOption = None,
     quarantine: QuarantineOption = None,
+    users: UsersOption = None,
+    items: ItemsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train on (user, item, rating) data."""
@@ -118,6 +122,8 @@ def train_ratings(
         name=name,
         data_dir=data_dir,
         quarantine=quarantine,
+        users=users,
+        items=items,
     )
     _run_ratings(parameters, as_json)
 

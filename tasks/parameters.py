@@ -227,7 +227,7 @@ class RatingsParameters(Parameters):
         default=False, title="Cold-start study", description="Also measure how well users with few ratings are served."
     )
     cold_start_kappas: list[int] = Field(
-        default=[1, 2, 3, 5, 10, 15, 20], title="Ratings kept (kappa)", description="Each 1 or more, such as 1,5,20."
+        default=[1, 2, 3, 5, 10, 15, 20], title="Ratings kept (kappa)", description="Each 0 or more, such as 0,1,5."
     )
     cold_start_repeats: int = Field(default=5, ge=1, le=100, title="Repeats", description="1 to 100 random repeats.")
     cold_start_groups: int = Field(default=5, ge=2, le=100, title="User groups", description="2 to 100.")
@@ -255,9 +255,9 @@ class RatingsParameters(Parameters):
 
     @field_validator("cold_start_kappas")
     @classmethod
-    def _positive(cls, value: list[int]) -> list[int]:
-        if not value or min(value) < 1:
-            raise ValueError("every value is 1 or more, and there is at least one")
+    def _known_kappas(cls, value: list[int]) -> list[int]:
+        if not value or min(value) < 0:
+            raise ValueError("every value is 0 or more, and there is at least one")
         return sorted(set(value))
 
     @field_validator("split")

@@ -68,7 +68,7 @@ def test_gibbs_with_tables_says_what_matters(
 def test_mean_field_with_tables_knows_people_without_ratings(
     home: Settings, prefect: None, ratings_csv: Path, tables: dict[str, str]
 ) -> None:
-    found = _train(ratings_csv, split="user:0.2", users=tables["users"], cold_start=True, cold_start_kappas=[1],
+    found = _train(ratings_csv, split="user:0.2", users=tables["users"], cold_start=True, cold_start_kappas=[0],
                    cold_start_repeats=1, cold_start_groups=2)  # fmt: skip
     assert found["split"]["unseen_users"] > 0
     results = json.loads((Path(found["model_path"]).parent / "results.json").read_text())

@@ -38,7 +38,7 @@ def test_texts_become_values() -> None:
         (["threads=0"], "threads = '0':"),
         (["search=all"], "'auto', 'greedy' or 'none'"),
         (["columns=user"], "user: is not one of user:COLUMN"),
-        (["cold_start_kappas=0"], "every value is 1 or more"),
+        (["cold_start_kappas=-1"], "every value is 0 or more"),
         (["scale_low=1"], "scale_low and scale_high together"),
         (["scale_low=5", "scale_high=1"], "must be below"),
         (["n_user_latents=0", "n_item_latents=0"], "must be 1 or more"),
