@@ -52,8 +52,8 @@ register_clicks(app)
 cli_use.register(app)
 cli_reproduce_ratings.register(reproduce)
 
-UsersOption = Annotated[str | None, typer.Option("--users", help="A table about the users; their ids in its first column.")]
-ItemsOption = Annotated[str | None, typer.Option("--items", help="A table about the items, alike.")]
+UsersOption = Annotated[str | None, typer.Option("--users", help="A table with a row a user.")]
+ItemsOption = Annotated[str | None, typer.Option("--items", help="A table with a row an item.")]
 QuarantineOption = Annotated[bool | None, typer.Option("--quarantine", help="Set rows that break the contract aside.")]
 
 
