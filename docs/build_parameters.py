@@ -6,6 +6,7 @@ from pathlib import Path
 from predilect.tasks.parameters import Parameters, RatingsParameters
 from predilect.tasks.parameters_clicks import ClicksParameters
 from predilect.tasks.parameters_rankings import RankingsParameters
+from predilect.tasks.parameters_reproduce_clicks import ReproduceClicksParameters
 from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
 
 FAMILIES: dict[str, type[Parameters]] = {
@@ -13,6 +14,7 @@ FAMILIES: dict[str, type[Parameters]] = {
     "rankings": RankingsParameters,
     "clicks": ClicksParameters,
     "reproduce rankings": ReproduceRankingsParameters,
+    "reproduce clicks": ReproduceClicksParameters,
 }
 PAGE = Path(__file__).with_name("parameters.md")
 HEAD = """# Parameters

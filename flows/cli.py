@@ -48,7 +48,7 @@ app.add_typer(reproduce, name="reproduce")
 reproduce.command("rankings")(reproduce_rankings)
 train.command("rankings")(train_rankings)
 train.command("clicks")(train_clicks)
-register_clicks(app)
+register_clicks(app, reproduce)
 cli_use.register(app)
 cli_reproduce_ratings.register(reproduce)
 

@@ -59,6 +59,34 @@ def _run(parameters: Any, as_json: bool) -> None:
     run_flow(flow, parameters, as_json)
 
 
-def register_clicks(app: typer.Typer) -> None:
-    """Add the commands that use a trained clicks model."""
+def reproduce_clicks(
+    data: DataOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    seed: SeedOption = None,
+    threads: ThreadsOption = None,
+    name: NameOption = None,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The paper's comparison of models and scores on the data at hand; an interrupted one goes on when repeated."""
+    from predilect.tasks.clicks_source import check_source
+    from predilect.tasks.parameters_reproduce_clicks import ReproduceClicksParameters
+
+    parameters = ReproduceClicksParameters.parse(
+        config, assignments or [], data=data, seed=seed, threads=threads, name=name, data_dir=data_dir
+    )
+    check_source(parameters, Settings())
+
+    def flow() -> Any:
+        from predilect.flows.reproduce_clicks import reproduce_clicks as study
+
+        return study
+
+    run_flow(flow, parameters, as_json)
+
+
+def register_clicks(app: typer.Typer, reproduce: typer.Typer) -> None:
+    """Add the commands that use a trained clicks model, and the paper's comparison."""
     cli_clicks_score.register(app)
+    reproduce.command("clicks")(reproduce_clicks)

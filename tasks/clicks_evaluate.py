@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from predilect.models.clicks import SCORES, ClicksModel, Prediction, count_intervals, log_predictive, score
+from predilect.models.clicks import SCORES, ClicksModel, Prediction, count_intervals, log_predictive, score, score_block
 from predilect.models.clicks.metrics import covered
+from predilect.models.compiled import default_threads, threads
 from predilect.models.random import stream
 from predilect.tasks import progress
 from predilect.tasks.canonical_clicks import ClicksTable
@@ -30,7 +31,7 @@ from predilect.tasks.parameters_clicks import NO_CONTEXT, ClicksParameters
 from predilect.tasks.runs import write_json
 
 Json = dict[str, Any]
-MOST_SCORED = 1_000  # test rows for which the slow scores are compared: quantiles of 64 beta distributions each
+MOST_SCORED = 10_000  # test rows for which the slow scores are compared: quantiles of 64 beta distributions each
 
 
 def evaluate_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> Json:
@@ -41,23 +42,11 @@ def evaluate_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> J
     table, parts = ClicksTable.read(dataset), Parts.read(run)
     model = ClicksModel.load(run / "model")
     test = parts.test
-    units, unit_name = bootstrap_units(table, test)
-    both = np.concatenate([parts.train, test])
-    design = design_for(model, table, both)
-    clusters = design.clusters[len(parts.train) :]
-    reward = rewards(table, parts.train, test, sparse.csr_matrix(design.features), design.lines, clusters)
-    rows = TestRows(
-        table.impressions[test].astype(np.float64),
-        table.clicks[test].astype(np.float64),
-        reward,
-        units,
-        unit_name,
-        parameters.seed,
-        parameters.resamples,
-    )
+    rows, clusters = test_rows(model, table, parts, parameters)
+    units, unit_name = rows.units, rows.unit_name
     prediction, found, intervals = judge(model, table, test, parameters)
     values, draws = measure(found, rows)
-    some = _some(test, parameters.seed)
+    some = scored_rows(test, parameters.seed)
     named = parameters.model.value
     compared = {named: _by_score(model, table, rows, test, some, parameters)}
     baselines: Json = {}
@@ -97,6 +86,27 @@ def evaluate_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> J
     return evaluation
 
 
+def test_rows(
+    model: ClicksModel, table: ClicksTable, parts: Parts, parameters: ClicksParameters
+) -> tuple[TestRows, Any]:
+    """The test part with SAUC's reward in the features of a model, and the cluster of each row's user (-1: cold)."""
+    test = parts.test
+    units, unit_name = bootstrap_units(table, test)
+    design = design_for(model, table, np.concatenate([parts.train, test]))
+    clusters = design.clusters[len(parts.train) :]
+    reward = rewards(table, parts.train, test, sparse.csr_matrix(design.features), design.lines, clusters)
+    rows = TestRows(
+        table.impressions[test].astype(np.float64),
+        table.clicks[test].astype(np.float64),
+        reward,
+        units,
+        unit_name,
+        parameters.seed,
+        parameters.resamples,
+    )
+    return rows, clusters
+
+
 def judge(
     model: ClicksModel, table: ClicksTable, rows: Rows, parameters: ClicksParameters
 ) -> tuple[Prediction, RowScores, Any]:
@@ -116,35 +126,41 @@ def judge(
     return prediction, found, intervals
 
 
-def _some(test: Rows, seed: int) -> Rows:
+def scored_rows(test: Rows, seed: int) -> Rows:
     """Places of the test rows whose scores are compared: all, or a random part of very many."""
     if len(test) <= MOST_SCORED:
         return np.arange(len(test))
     return np.sort(stream(seed, "scored").permutation(len(test))[:MOST_SCORED])
 
 
-def _by_score(
+def score_areas(
     model: ClicksModel, table: ClicksTable, rows: TestRows, test: Rows, some: Rows, parameters: ClicksParameters
-) -> Json:
-    """AUC and SAUC when rows are ordered by each score, mean of five bootstrap folds with their range."""
+) -> dict[str, dict[str, tuple[float, Any]]]:
+    """AUC and SAUC when rows are ordered by each score, each with its value in five bootstrap resamples."""
     design = design_for(model, table, test[some])
-    left_out: tuple[str, ...] = () if model.config.has_posterior else ("thompson",)
-    if model.config.likelihood == "log":  # θ does not vary: its quantiles are those of the mean, and betaincinv stalls
-        left_out += ("euq", "ucquq")
-    names = tuple(name for name in SCORES if name not in left_out)
-    found = score(model, design, names, nu=parameters.nu, seed=parameters.seed)
+    names = tuple(name for name in SCORES if model.config.has_posterior or name != "thompson")
+    with threads(parameters.threads or default_threads()) as pool:
+        _, found = score_block(model, design, names, pool, nu=parameters.nu, seed=parameters.seed)
     picked = np.zeros(len(test), bool)
     picked[some] = True
     part = rows.select(picked)
     part = TestRows(part.impressions, part.clicks, part.reward, part.units, part.unit_name, rows.seed, FOLDS)
     n_units = int(part.units.max(initial=-1)) + 1
-    made: Json = {}
-    for name, values in found.items():
-        made[name] = {}
-        for metric, reward in (("auc", np.ones(len(part.clicks))), ("sauc", part.reward)):
-            value, _ = area(values, part, reward, n_units)
-            made[name][metric] = value if np.isfinite(value) else None
-    return made
+    by_metric = {"auc": np.ones(len(part.clicks)), "sauc": part.reward}
+    return {
+        name: {metric: area(values, part, reward, n_units) for metric, reward in by_metric.items()}
+        for name, values in found.items()
+    }
+
+
+def _by_score(
+    model: ClicksModel, table: ClicksTable, rows: TestRows, test: Rows, some: Rows, parameters: ClicksParameters
+) -> Json:
+    found = score_areas(model, table, rows, test, some, parameters)
+    return {
+        name: {metric: value if np.isfinite(value) else None for metric, (value, _) in areas.items()}
+        for name, areas in found.items()
+    }
 
 
 def _folds(draws: Json) -> Json:

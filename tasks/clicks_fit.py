@@ -14,7 +14,7 @@ from predilect.models.ids import UNKNOWN
 from predilect.models.random import stream
 from predilect.tasks import progress
 from predilect.tasks.canonical_clicks import ClicksTable
-from predilect.tasks.parameters_clicks import AUTO, NO_CONTEXT, ClicksParameters, split_parts
+from predilect.tasks.parameters_clicks import AUTO, NO_CONTEXT, ClicksFitParameters, ClicksParameters, split_parts
 from predilect.tasks.runs import write_json
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import Tracker
@@ -40,7 +40,7 @@ class Parts:
             return cls(found["history"], found["train"], found["test"])
 
 
-def split_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> Json:
+def split_clicks(dataset: Path, run: Path, parameters: ClicksFitParameters) -> Json:
     """Choose the parts; writes their row numbers, returns their sizes. Raises DataError when a part would be empty."""
     table = ClicksTable.read(dataset)
     parts, said = choose_parts(table, parameters)
@@ -62,7 +62,7 @@ def split_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> Json
     }
 
 
-def choose_parts(table: ClicksTable, parameters: ClicksParameters) -> tuple[Parts, str]:
+def choose_parts(table: ClicksTable, parameters: ClicksFitParameters) -> tuple[Parts, str]:
     """The parts, and the split as text."""
     rows = np.arange(len(table))
     history = rows[:0]

@@ -13,7 +13,7 @@ from predilect.models.errors import DataError, ParameterError
 from predilect.tasks import progress
 from predilect.tasks.canonical_clicks import CLICKS, HISTORY, MANIFEST, Coded, digest
 from predilect.tasks.output import new_folder
-from predilect.tasks.parameters_clicks import AUTO, NONE, ClicksParameters
+from predilect.tasks.parameters_clicks import AUTO, NONE, ClicksFitParameters
 from predilect.tasks.readers.clicks import (
     READERS,
     UPWORTHY,
@@ -37,7 +37,7 @@ VERSION = 1
 """Raised when the same source and options give other content: older folders are then not reused."""
 
 
-def check_source(parameters: ClicksParameters, settings: Settings) -> None:
+def check_source(parameters: ClicksFitParameters, settings: Settings) -> None:
     """Refuse, before any work starts, a source that is not there and a run name that is taken.
 
     Raises DataError or ParameterError, one sentence.
@@ -68,7 +68,7 @@ def find_clicks(data: str, data_dir: str | None, settings: Settings) -> Path:
     return folder / ARCHIVE_FILE
 
 
-def ingest_clicks(parameters: ClicksParameters) -> Path:
+def ingest_clicks(parameters: ClicksFitParameters) -> Path:
     """The folder of canonical clicks; the same source read the same way is ingested once.
 
     Raises DataError or ParameterError, one sentence, and then leaves nothing behind.
@@ -97,7 +97,7 @@ def ingest_clicks(parameters: ClicksParameters) -> Path:
     return folder
 
 
-def read_clicks(source: Source, reader: str, parameters: ClicksParameters, *, counted: bool = True) -> ClicksReading:
+def read_clicks(source: Source, reader: str, parameters: ClicksFitParameters, *, counted: bool = True) -> ClicksReading:
     """The canonical table of a source. counted: without, impressions and clicks need not be there."""
     wanted = wanted_columns(reader, parameters)
     if reader == "mind":
@@ -112,7 +112,7 @@ def read_clicks(source: Source, reader: str, parameters: ClicksParameters, *, co
     return read_cells(cells, wanted, counted=counted)
 
 
-def wanted_columns(reader: str, parameters: ClicksParameters) -> Wanted:
+def wanted_columns(reader: str, parameters: ClicksFitParameters) -> Wanted:
     """Which columns are what, with the archive's own defaults: words of the headline, grouped by test."""
     archive = reader == ARCHIVE
     group = parameters.group

@@ -43,8 +43,8 @@ class EvidenceName(StrEnum):
     fixed = "fixed"
 
 
-class ClicksParameters(Parameters):
-    """Parameters of the clicks family."""
+class ClicksFitParameters(Parameters):
+    """What every flow of the clicks family takes: the data, their split, features and priors."""
 
     data: str = Field(
         title="Data",
@@ -106,17 +106,6 @@ class ClicksParameters(Parameters):
     max_words: int = Field(
         default=100_000, ge=1, le=10_000_000, title="Most words", description="1 to 10000000 a text column."
     )
-    model: Model = Field(
-        default=Model(ClicksConfig.model),
-        title="Model",
-        description="log: logistic; bbl: beta-binomial; prop: its variability depends on the context too. m-: from "
-        "the most probable coefficients alone; l-: with Laplace's posterior.",
-    )
-    group_effect: GroupEffectName = Field(
-        default=GroupEffectName(ClicksConfig.group_effect),
-        title="Group effect",
-        description="mean: rows of a group share a shift of the mean; both: of the variability too; none.",
-    )
     evidence: EvidenceName = Field(
         default=EvidenceName(ClicksConfig.evidence),
         title="Prior precisions by",
@@ -136,12 +125,6 @@ class ClicksParameters(Parameters):
         le=4096,
         title="Rank",
         description="1 to 4096 directions of the posterior kept exactly.",
-    )
-    compare: list[str] = Field(
-        default=["l-bbl", "l-log", NO_CONTEXT],
-        title="Compare with",
-        description=f"Simpler models fitted beside it: any of the six, and {NO_CONTEXT}; the model itself is left "
-        "out; empty: none.",
     )
     nu: float = Field(
         default=0.95, gt=0, lt=1, title="Quantile of the scores", description="Above 0, below 1: how optimistic."
@@ -165,19 +148,10 @@ class ClicksParameters(Parameters):
                 raise ValueError(f"{name}:{column} is not one of {', '.join(f'{role}:COLUMN' for role in ROLES)}")
         return value
 
-    @field_validator("texts", "categories", "numbers", "compare", mode="before")
+    @field_validator("texts", "categories", "numbers", mode="before")
     @classmethod
     def _list_from_text(cls, value: Any) -> Any:
-        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-    @field_validator("compare")
-    @classmethod
-    def _known_models(cls, value: list[str]) -> list[str]:
-        known = (*get_args(ModelName), NO_CONTEXT)
-        unknown = [name for name in value if name not in known]
-        if unknown:
-            raise ValueError(f"{unknown[0]} is none of {', '.join(known)}")
-        return list(dict.fromkeys(value))
+        return names_in(value)
 
     @field_validator("split")
     @classmethod
@@ -186,6 +160,38 @@ class ClicksParameters(Parameters):
             return value
         kind, share = split_parts(value)
         return f"{kind}:{share:g}"
+
+
+class ClicksParameters(ClicksFitParameters):
+    """Parameters of the clicks family."""
+
+    model: Model = Field(
+        default=Model(ClicksConfig.model),
+        title="Model",
+        description="log: logistic; bbl: beta-binomial; prop: its variability depends on the context too. m-: from "
+        "the most probable coefficients alone; l-: with Laplace's posterior.",
+    )
+    group_effect: GroupEffectName = Field(
+        default=GroupEffectName(ClicksConfig.group_effect),
+        title="Group effect",
+        description="mean: rows of a group share a shift of the mean; both: of the variability too; none.",
+    )
+    compare: list[str] = Field(
+        default=["l-bbl", "l-log", NO_CONTEXT],
+        title="Compare with",
+        description=f"Simpler models fitted beside it: any of the six, and {NO_CONTEXT}; the model itself is left "
+        "out; empty: none.",
+    )
+
+    @field_validator("compare", mode="before")
+    @classmethod
+    def _models_from_text(cls, value: Any) -> Any:
+        return names_in(value)
+
+    @field_validator("compare")
+    @classmethod
+    def _known_models(cls, value: list[str]) -> list[str]:
+        return known_models(value)
 
     def config(self, model: str | None = None) -> ClicksConfig:
         """The configuration of the run's model, or of another on the same terms."""
@@ -196,6 +202,20 @@ class ClicksParameters(Parameters):
             start_precision=self.start_precision,
             rank=self.rank,
         )
+
+
+def known_models(names: list[str]) -> list[str]:
+    """The distinct names. Raises ValueError for one that is neither a model nor `no-context`."""
+    known = (*get_args(ModelName), NO_CONTEXT)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is none of {', '.join(known)}")
+    return list(dict.fromkeys(names))
+
+
+def names_in(value: Any) -> Any:
+    """A list from text with commas; anything else as it is."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 def split_parts(text: str) -> tuple[str, float]:

@@ -79,7 +79,7 @@ def _ticks() -> Any:
     return LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=6)
 
 
-def by_score(found: Json, metric: str, label: str) -> str:
+def by_score(found: Json, metric: str, label: str, name: str | None = None) -> str:
     """A ranking area of every model (markers) under every score (rows), as in the paper's Figure 1."""
     models = list(found)
     scores = list(dict.fromkeys(name for each in found.values() for name in each))
@@ -105,10 +105,12 @@ def by_score(found: Json, metric: str, label: str) -> str:
         f"{model} " + ", ".join(f"{name} {number(each[metric])}" for name, each in found[model].items())
         for model in models
     )
-    return inline_svg(f"scores-{metric}", f"{label} by model and score: {told}.", draw, height=70 + 26 * len(scores))
+    return inline_svg(
+        name or f"scores-{metric}", f"{label} by model and score: {told}.", draw, height=70 + 26 * len(scores)
+    )
 
 
-def folds(found: Json, metric: str, label: str) -> str:
+def folds(found: Json, metric: str, label: str, name: str | None = None) -> str:
     """A metric in five bootstrap resamples, a row a model, as in the paper's Figure 1."""
     models = [model for model in found if found[model].get(metric)]
 
@@ -127,7 +129,7 @@ def folds(found: Json, metric: str, label: str) -> str:
     means = {model: sum(found[model][metric]) / len(found[model][metric]) for model in models}
     told = "; ".join(f"{model} {number(value, 5)}" for model, value in means.items())
     return inline_svg(
-        f"folds-{metric}", f"{label}, means of five resamples: {told}.", draw, height=60 + 26 * len(models)
+        name or f"folds-{metric}", f"{label}, means of five resamples: {told}.", draw, height=60 + 26 * len(models)
     )
 
 

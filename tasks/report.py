@@ -18,6 +18,7 @@ from predilect.tasks import (
     formatting,
     plots,
     report_clicks,
+    report_clicks_reproduction,
     report_rankings,
     report_ratings,
     report_ratings_reproduction,
@@ -34,6 +35,7 @@ FAMILIES: dict[str, ModuleType] = {
     "rankings": report_rankings,
     "rankings-reproduction": report_reproduction,
     "clicks": report_clicks,
+    "clicks-reproduction": report_clicks_reproduction,
     "ratings-reproduction": report_ratings_reproduction,
 }
 FILTERS = ("number", "count", "share", "duration", "moment", "time_span", "plain_value", "scale_range")

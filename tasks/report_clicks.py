@@ -101,7 +101,10 @@ def _data_facts(results: Json) -> list[tuple[str, Any]]:
         facts.append(("History", f"{count(split['history_rows'])} earliest rows"))
     if data.get("merged"):
         facts.append(("Merged", f"{count(data['merged'])} repeated impressions of one user, item and context"))
-    facts += [("Read by", data.get("reader")), ("Reader options", options_line(data.get("options") or {}))]
+    facts += [
+        ("Read by", data.get("reader")),
+        ("Reader options", options_line({k: v for k, v in (data.get("options") or {}).items() if v != []})),
+    ]
     facts += [("Source", files(data.get("source")))]
     facts.append(("Digest", f"sha256 {data['digest']}" if data.get("digest") else ""))
     return [(label, text) for label, text in facts if text]

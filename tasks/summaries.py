@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from predilect.tasks import words_clicks, words_rankings, words_ratings, words_reproduction
+from predilect.tasks import words_clicks, words_clicks_reproduction, words_rankings, words_ratings, words_reproduction
 from predilect.tasks.formatting import (
     MINUS,
     count,
@@ -32,6 +32,7 @@ FAMILIES = {
     "rankings": words_rankings,
     "rankings-reproduction": words_reproduction,
     "clicks": words_clicks,
+    "clicks-reproduction": words_clicks_reproduction,
 }
 SIGNS = {"better": "✓", "worse": "✗", "no clear difference": "≈"}
 
