@@ -34,20 +34,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 def run_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: Any, as_json: bool) -> None:
     """Run the flow that `flow()` imports, with progress on stderr, and print its summary, as JSON if asked."""
-    need_space(Settings().state, ROOM)
-    try:
-        with contextlib.redirect_stdout(sys.stderr), show_progress():
-            summary = flow()(parameters)
-    except KeyboardInterrupt:
-        err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
-        raise typer.Exit(130) from None
-    except RuntimeError as error:
-        if "Prefect API server" not in str(error):
-            raise
-        raise PredilectError(
-            f"Prefect's temporary server did not start ({error}); free memory or disk space, or start a server with "
-            "`prefect server start` and set PREFECT_API_URL to its address."
-        ) from error
+    summary = call_flow(flow, parameters)
     if as_json:
         print(json.dumps(summary))
         return
@@ -64,6 +51,24 @@ def run_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: An
         out.print(
             f"            compare: mlflow ui --backend-store-uri {settings.mlflow_uri}", soft_wrap=True, highlight=False
         )
+
+
+def call_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: Any) -> dict[str, Any]:
+    """Run the flow that `flow()` imports, with progress on stderr; what it returns."""
+    need_space(Settings().state, ROOM)
+    try:
+        with contextlib.redirect_stdout(sys.stderr), show_progress():
+            return flow()(parameters)
+    except KeyboardInterrupt:
+        err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
+        raise typer.Exit(130) from None
+    except RuntimeError as error:
+        if "Prefect API server" not in str(error):
+            raise
+        raise PredilectError(
+            f"Prefect's temporary server did not start ({error}); free memory or disk space, or start a server with "
+            "`prefect server start` and set PREFECT_API_URL to its address."
+        ) from error
 
 
 @contextlib.contextmanager

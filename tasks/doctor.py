@@ -10,10 +10,10 @@ from pathlib import Path
 
 from predilect import __version__
 from predilect.models.compiled import default_threads
+from predilect.tasks.processes import holder
 from predilect.tasks.settings import Settings
 
 PACKAGES = ("prefect", "mlflow", "great-expectations", "numpy", "scipy", "numba", "pandas", "pyarrow")
-PORTS = {"Prefect": 4200, "MLflow": 5000}
 LOW_DISK = 2 * 2**30
 
 
@@ -34,7 +34,8 @@ def examine(settings: Settings, data_dir: Path | None) -> list[Check]:
         Check("packages", True, versions),
         Check("threads", True, f"{default_threads()} usable of {os.cpu_count()} cores"),
         _home(settings),
-        *(_port(name, port) for name, port in PORTS.items()),
+        _port("Prefect", settings.prefect_port),
+        _port("MLflow", settings.mlflow_port),
         _data_dir(data_dir or settings.data_dir),
         _store(settings),
     ]
@@ -59,7 +60,8 @@ def _port(name: str, port: int) -> Check:
     with socket.socket() as probe:
         probe.settimeout(0.5)
         used = probe.connect_ex(("127.0.0.1", port)) == 0
-    return Check(f"port {port}", True, f"{name}: {'something listens' if used else 'free'}")
+    who = holder(port) or "a process of another user"
+    return Check(f"port {port}", True, f"{name}: {f'held by {who}' if used else 'free'}")
 
 
 def _data_dir(folder: Path | None) -> Check:

@@ -1,11 +1,15 @@
 """Where Predilect keeps things, read from the environment once a command."""
 
+import json
 import os
+import socket
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from predilect.models.errors import DataError
@@ -31,6 +35,9 @@ def _default_home() -> Path:
     return checkout if (checkout / "pyproject.toml").is_file() else Path.home() / ".predilect"
 
 
+ADDRESSES = "addresses.json"
+
+
 class Settings(BaseSettings):
     """Settings, each from the environment variable `PREDILECT_<NAME>`."""
 
@@ -38,7 +45,19 @@ class Settings(BaseSettings):
 
     home: Path = Field(default_factory=_default_home, description="Holds `mlruns/` (tracking) and `state/` (all else).")
     data_dir: Path | None = Field(default=None, description="Folder of the named public data sets.")
-    tracking_uri: str | None = Field(default=None, description="MLflow store; default is SQLite under `home/mlruns`.")
+    tracking_uri: str | None = Field(
+        default=None, description="MLflow store; default: the server that `predilect up` runs, else SQLite in `mlruns`."
+    )
+    host: str = Field(default="127.0.0.1", description="Address that the servers bind; beyond loopback needs `auth`.")
+    public_host: str | None = Field(default=None, description="Name that browsers use for this machine; default: host.")
+    prefect_port: int = Field(default=4200, ge=1, le=65535, description="Port of the Prefect server.")
+    mlflow_port: int = Field(default=5000, ge=1, le=65535, description="Port of the MLflow server.")
+    flow_runs: int = Field(default=2, ge=1, description="Flow runs that the worker starts at the same time.")
+    postgres: SecretStr | None = Field(
+        default=None, description="postgresql://USER:PASSWORD@HOST/NAME for both servers; default: SQLite under `home`."
+    )
+    auth: SecretStr | None = Field(default=None, description="USER:PASSWORD that both servers ask for.")
+    auth_file: Path | None = Field(default=None, description="File (mode 0600) that holds `auth`.")
 
     def model_post_init(self, _: Any) -> None:
         self.home = self.home.expanduser().resolve()
@@ -66,7 +85,60 @@ class Settings(BaseSettings):
     @cached_property
     def mlflow_uri(self) -> str:
         """The MLflow store in use."""
-        return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.mlruns / 'mlflow.db'}"
+        own = self.addresses().get("mlflow") or self.mlflow_database
+        return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or own
+
+    @cached_property
+    def mlflow_database(self) -> str:
+        """MLflow's SQLite database, which runs use directly while no server runs."""
+        return f"sqlite:///{self.mlruns / 'mlflow.db'}"
+
+    @cached_property
+    def services(self) -> Path:
+        """What `predilect up` keeps: a record a process, their logs, the servers' addresses."""
+        return self.state / "services"
+
+    @cached_property
+    def loopback(self) -> bool:
+        """Whether the servers bind an address that only this machine reaches."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def addresses(self) -> dict[str, str]:
+        """Where the servers that `predilect up` started answer, by `prefect` and `mlflow`; empty when none are up."""
+        try:
+            found: dict[str, str] = json.loads((self.services / ADDRESSES).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def credentials(self) -> str | None:
+        """USER:PASSWORD from the environment or from a file that others cannot read.
+
+        Raises DataError when the file cannot be read or others can read it, or when it is not USER:PASSWORD.
+        """
+        if self.auth is None and self.auth_file is None:
+            return None
+        said = self.auth.get_secret_value() if self.auth else _secret(Path(self.auth_file or ""))
+        user, colon, password = said.partition(":")
+        if not (user and colon and len(password) >= 12):
+            where = "PREDILECT_AUTH" if self.auth else f"PREDILECT_AUTH_FILE = {self.auth_file}"
+            raise DataError(f"{where} is not USER:PASSWORD with a password of 12 characters or more; make one up.")
+        return said
+
+
+def _secret(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode & 0o777
+        if mode & 0o077:
+            raise DataError(
+                f"{path} holds a secret, but its mode {mode:04o} lets others read it; run: chmod 600 {path}"
+            )
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise DataError(f"PREDILECT_AUTH_FILE = {path} cannot be read ({error.strerror}); correct the path.") from error
 
 
 def prepare_environment(settings: Settings) -> None:
@@ -85,3 +157,25 @@ def prepare_environment(settings: Settings) -> None:
             f"{prefect_home} cannot be made ({error.strerror}); set PREDILECT_HOME to a folder that can be written."
         ) from error
     os.environ.setdefault("MPLCONFIGDIR", str(settings.state / "matplotlib"))
+    use_servers(settings)
+
+
+def use_servers(settings: Settings) -> None:
+    """Let this process's flows and results go to the servers that `predilect up` runs, where they answer."""
+    secret = settings.credentials()
+    if secret:
+        user, _, password = secret.partition(":")
+        os.environ.setdefault("PREFECT_API_AUTH_STRING", secret)
+        os.environ.setdefault("MLFLOW_TRACKING_USERNAME", user)
+        os.environ.setdefault("MLFLOW_TRACKING_PASSWORD", password)
+    address = settings.addresses().get("prefect")
+    if address and "PREFECT_API_URL" not in os.environ and _answers(address):
+        os.environ["PREFECT_API_URL"] = f"{address}/api"
+        os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
+
+
+def _answers(address: str) -> bool:
+    parts = urlsplit(address)
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex((parts.hostname or "", parts.port or 80)) == 0

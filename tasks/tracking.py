@@ -179,12 +179,13 @@ def migrate(settings: Settings, uri: str) -> None:
     settings.mlruns.mkdir(parents=True, exist_ok=True)
     with open(settings.mlruns / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        from mlflow.store.db.utils import _upgrade_db, create_sqlalchemy_engine
+        from mlflow.store.db.utils import _initialize_tables, _upgrade_db, create_sqlalchemy_engine
+        from sqlalchemy import inspect
 
         for library in ("alembic", "mlflow"):
             logging.getLogger(library).setLevel(logging.ERROR)
         engine = create_sqlalchemy_engine(uri)
-        _upgrade_db(engine)
+        (_upgrade_db if inspect(engine).has_table("metrics") else _initialize_tables)(engine)
         engine.dispose()
 
 

@@ -52,7 +52,7 @@ class TrainingRun:
     def run_url(self, run_id: str) -> str:
         """Where MLflow's pages show the run: the tracking server's, or a local `mlflow ui`."""
         uri = self.settings.mlflow_uri
-        server = uri if uri.startswith("http") else "http://127.0.0.1:5000"
+        server = uri if uri.startswith("http") else f"http://127.0.0.1:{self.settings.mlflow_port}"
         page = f"{server.rstrip('/')}/#/experiments/{experiment_id(self.folder)}/runs/{run_id}"
         return f"{page}?workflowType=machine_learning"  # the training view
 

@@ -1,11 +1,13 @@
 """A home of its own for the flows' tests, and one Prefect harness for all that run a flow in this process."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from operated import Operated
 
 from predilect.tasks.settings import Settings, prepare_environment
 
@@ -50,3 +52,20 @@ def ratings_csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     path.write_text("user,item,rating,timestamp\n" + "\n".join(lines) + "\n")
     return path
+
+
+@pytest.fixture(scope="session")
+def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
+    """Servers and worker, started by the commands of infra/README.md; at the end they go and leave nothing."""
+    servers = Operated(tmp_path_factory.mktemp("operated"))
+    page = (Path(__file__).resolve().parents[2] / "infra" / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^predilect [^#\n]*\b", page.split("```sh\n")[1].split("```")[0], re.MULTILINE)
+    assert commands[0] == "predilect up"
+    assert commands[-1] == "predilect down"
+    try:
+        for command in commands[:-1]:
+            servers.predilect(*command.split()[1:])
+        yield servers
+    finally:
+        servers.predilect("down")
+    assert servers.processes() == []

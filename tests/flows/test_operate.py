@@ -1,0 +1,89 @@
+"""`predilect up`, `down`, `status`, `logs`: twice, beside another, and after processes were killed."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from operated import Operated, until
+
+from predilect.tasks import processes
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="session")
+def long_table(tmp_path_factory: pytest.TempPathFactory, operated: Operated) -> Path:
+    """A table that takes long enough to train on for a process to be killed meanwhile."""
+    folder = tmp_path_factory.mktemp("long")
+    operated.predilect("simulate", str(folder), "--users", "3000", "--items", "600", "--ratings", "200000")
+    return folder / "ratings.parquet"
+
+
+def _tracked(operated: Operated, name: str) -> str:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(operated.mlflow)
+    experiments = [found.experiment_id for found in client.search_experiments()]
+    (run,) = client.search_runs(experiments, f"attributes.run_name = '{name}'")
+    status: str = run.info.status
+    return status
+
+
+def _long(table: Path, name: str) -> dict[str, object]:
+    return {"data": str(table), "name": name, "search": "greedy", "split": "random:0.2"}
+
+
+def test_up_again_changes_nothing(operated: Operated) -> None:
+    before = operated.pids()
+    assert all(before.values())
+    operated.predilect("up")
+    assert operated.pids() == before
+
+
+def test_who_holds_a_port_is_named(operated: Operated, tmp_path: Path) -> None:
+    other = Operated(tmp_path)
+    other.env["PREDILECT_MLFLOW_PORT"] = operated.mlflow.rpartition(":")[2]
+    refused = other.predilect("up", ok=False)
+    assert refused.returncode == 2
+    assert "is held by process" in refused.stderr
+    assert "mlflow" in refused.stderr
+    assert other.processes() == []
+    assert all(each["state"] == "up" for each in operated.status())
+
+
+def test_killed_services_and_flow_are_repaired_by_up(operated: Operated, long_table: Path) -> None:
+    """Worker, flow and MLflow server die at once; after `up`, no run is left RUNNING and everything answers."""
+    run = operated.trigger("train-ratings", _long(long_table, "killed"))
+    folder = operated.home / "state" / "runs" / "killed"
+    until("the run to fit", 120, lambda: (folder / "split.json").exists() or len(list(folder.glob("*"))) > 3)
+    pids = operated.pids()
+    (flow,) = [p for p in processes.marked(operated.home / "state" / "services") if processes.FLOW_RUN in p.environ()]
+    for pid in (pids["worker"], flow.pid, pids["mlflow"]):
+        os.kill(pid, signal.SIGKILL)
+    assert operated.state(run) == "RUNNING"
+    operated.predilect("up")
+    assert all(each["state"] == "up" for each in operated.status())
+    assert operated.state(run) == "CRASHED"
+    assert _tracked(operated, "killed") == "KILLED"
+    assert not (folder / "running.lock").exists()
+
+
+def test_results_outlive_the_mlflow_server(operated: Operated, long_table: Path) -> None:
+    run = operated.trigger("train-ratings", _long(long_table, "untracked"))
+    folder = operated.home / "state" / "runs" / "untracked"
+    until("the run to start", 120, (folder / "tracking.json").exists)
+    os.kill(operated.pids()["mlflow"], signal.SIGKILL)
+    for left in processes.marked(operated.home / "state" / "services", "mlflow"):
+        left.kill()
+    assert operated.ended(run) == "COMPLETED"
+    assert (folder / "results.json").is_file()
+    assert (folder / ".untracked").exists()
+    operated.predilect("up")
+    assert _tracked(operated, "untracked") == "FINISHED"
+    assert not (folder / ".untracked").exists()
+
+
+def test_logs_are_shown(operated: Operated) -> None:
+    assert "worker" in operated.predilect("logs", "worker").stdout
+    assert operated.predilect("logs", "--lines", "2").stdout.count("mlflow: ") <= 2

@@ -1,0 +1,70 @@
+"""Processes that outlive the command that started them: found by pid and start time, stopped whole, logs rotated."""
+
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from predilect.tasks import processes
+
+SLEEP = "import time; time.sleep(60)"
+FAMILY = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
+
+
+def test_a_process_is_stopped_with_all_it_started(tmp_path: Path) -> None:
+    record = processes.start("one", [sys.executable, "-c", FAMILY], {}, tmp_path, "")
+    stranger = subprocess.Popen([sys.executable, "-c", SLEEP])
+    try:
+        assert processes.Record.read(tmp_path, "one") == record
+        end = time.monotonic() + 20
+        while len(processes.marked(tmp_path)) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(processes.marked(tmp_path, "one")) == 2  # its child left the process group
+        assert processes.marked(tmp_path, "two") == []
+        assert processes.stop(processes.marked(tmp_path)) == 2
+        assert processes.marked(tmp_path) == []
+        assert record.process() is None
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_reused_pid_is_another_process(tmp_path: Path) -> None:
+    record = processes.start("one", [sys.executable, "-c", SLEEP], {}, tmp_path, "")
+    assert record.process() is not None
+    assert replace(record, started=record.started - 5).process() is None
+    processes.stop(processes.marked(tmp_path))
+
+
+def test_a_broken_record_is_none(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text('{"name": "one"')
+    assert processes.Record.read(tmp_path, "one") is None
+
+
+def test_who_listens() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = listening.getsockname()[1]
+        assert "process" in (processes.holder(port) or "")
+    assert processes.holder(port) is None
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+def test_logs_rotate_in_place(tmp_path: Path, keep: int) -> None:
+    log = processes.log_file(tmp_path, "one")
+    log.parent.mkdir()
+    with open(log, "ab", buffering=0) as service:
+        for k in range(5):
+            service.write(b"%d" % k * 100)
+            assert processes.rotate_logs(tmp_path, most=50, keep=keep) == [log]
+            assert log.stat().st_size == 0
+        service.write(b"end\n")
+    assert processes.rotate_logs(tmp_path, most=50) == []
+    assert processes.tail(log, 5) == ["end"]
+    assert [path.read_bytes()[:1] for path in sorted(log.parent.glob("*.log.*"))] == [b"4", b"3", b"2"][:keep]
