@@ -66,6 +66,12 @@ class Tracker:
         """A file or folder inside the run folder, logged under `to`; a folder keeps its name."""
         self._say(do="artifact", path=str(path.relative_to(self.folder)), to=to)
 
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows of equal columns, shown as a table in MLflow's pages."""
+        columns = list(rows[0]) if rows else []
+        values = {"columns": columns, "data": [[row[column] for column in columns] for row in rows]}
+        self._say(do="table", name=name, values=values)
+
     def dataset(self, name: str, digest: str, source: str, profile: Mapping[str, Any]) -> None:
         """The data that the run was trained on."""
         self._say(do="dataset", name=name, digest=digest, source=source, profile=dict(profile))
@@ -313,6 +319,13 @@ def _artifact(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[
         client.log_artifact(state["run_id"], str(path), event["to"])
 
 
+def _table(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
+    client.log_dict(state["run_id"], event["values"], event["name"])
+    # How MLflow's pages know which JSON files are tables.
+    listed = json.dumps([{"path": event["name"], "type": "table"}])
+    client.set_tag(state["run_id"], "mlflow.loggedArtifacts", listed)
+
+
 def _dataset(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
@@ -387,6 +400,7 @@ _SEND = {
     "series": _series,
     "tags": _tags,
     "artifact": _artifact,
+    "table": _table,
     "dataset": _dataset,
     "child": _child,
     "model": _model,
