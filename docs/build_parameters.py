@@ -8,12 +8,15 @@ from predilect.tasks.parameters_clicks import ClicksParameters
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.parameters_reproduce_clicks import ReproduceClicksParameters
 from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
+from predilect.tasks.parameters_retrain import RetrainRankingsParameters, RetrainRatingsParameters
 
 FAMILIES: dict[str, type[Parameters]] = {
     "ratings": RatingsParameters,
     "rankings": RankingsParameters,
     "clicks": ClicksParameters,
     "reproduce rankings": ReproduceRankingsParameters,
+    "retrain ratings": RetrainRatingsParameters,
+    "retrain rankings": RetrainRankingsParameters,
     "reproduce clicks": ReproduceClicksParameters,
 }
 PAGE = Path(__file__).with_name("parameters.md")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predilect.models.evaluation.splits import parse_split, split, summarise
+from predilect.models.evaluation.splits import key_of, mixed, parse_split, split, summarise
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
@@ -27,7 +27,11 @@ def split_ratings(dataset: Path, run: Path, parameters: RatingsParameters) -> di
     """Choose the test rows; writes their mask and the sizes of both parts, which it returns."""
     table = read_table(dataset)
     how = parse_split(parameters.split)
-    test = split(how, table.users, timestamps=table.timestamps, folds=table.folds, seed=parameters.seed)
+    keys = None
+    if how.kind == "stable":
+        user, item = (key_of(map(str, ids.ids.tolist()), parameters.seed) for ids in (table.user_ids, table.item_ids))
+        keys = mixed(user[table.users], item[table.items])
+    test = split(how, table.users, timestamps=table.timestamps, folds=table.folds, keys=keys, seed=parameters.seed)
     np.save(run / TEST_ROWS, test)
     return dict(summarise(how, test, table.users, table.items))
 
@@ -91,6 +95,7 @@ def fit_ratings(
         item_ids=train.item_ids,
         seed=parameters.seed,
         n_threads=parameters.threads,
+        warm_start=RatingsModel.load(Path(parameters.warm_start)) if parameters.warm_start else None,
         on_sweep=show,
         **sides.features(train.user_ids, train.item_ids),
     )

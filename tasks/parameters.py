@@ -129,8 +129,13 @@ class RatingsParameters(Parameters):
     split: str = Field(
         default="random:0.2",
         title="Test part",
-        description="folds:NAME (publisher's fold), random:SHARE, time:SHARE (each user's latest) or user:SHARE; "
-        "shares above 0 and below 1.",
+        description="folds:NAME (publisher's fold), random:SHARE, time:SHARE (each user's latest), user:SHARE, or "
+        "stable:SHARE (by a hash of user and item: held out from all later data too); shares above 0 and below 1.",
+    )
+    warm_start: str | None = Field(
+        default=None,
+        title="Start from",
+        description="A model folder of as many latents, perhaps of other users and items; default: random starts.",
     )
     inference: Inference = Field(
         default=Inference.mf,

@@ -106,7 +106,10 @@ class RankingsParameters(Parameters):
     )
 
     split: str = Field(
-        default="random:0.2", title="Test part", description="none, or random:SHARE of the ballots, between 0 and 1."
+        default="random:0.2",
+        title="Test part",
+        description="none, random:SHARE of the ballots, or stable:SHARE "
+        "(by a hash of each ballot: held out from all later data too); between 0 and 1.",
     )
     k: str = Field(
         default=AUTO,
@@ -221,8 +224,8 @@ class RankingsParameters(Parameters):
             kind = parse_split(value).kind
         except ParameterError as error:
             raise ValueError(str(error)) from None
-        if kind != "random":
-            raise ValueError("ballots are split at random or not at all")
+        if kind not in ("random", "stable"):
+            raise ValueError("ballots are split at random, by a hash, or not at all")
         return value
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.errors import DataError
-from predilect.models.evaluation.splits import parse_split
+from predilect.models.evaluation.splits import by_key, key_of, mixed, parse_split
 from predilect.models.random import stream
 from predilect.models.rankings import Ballots, RankingsModel
 from predilect.models.rankings.connectivity import require_finite
@@ -35,14 +35,18 @@ def split_rankings(dataset: Path, run: Path, parameters: RankingsParameters) -> 
     total = int(ballots.counts.sum())
     test = np.zeros(len(ballots), np.int64)
     if parameters.split != "none":
-        wanted = round(total * float(parse_split(parameters.split).share or 0))
-        if not 0 < wanted < total:
+        how = parse_split(parameters.split)
+        share = float(how.share or 0)
+        rows = np.repeat(np.arange(len(ballots)), ballots.counts)
+        if how.kind == "stable":
+            chosen = np.flatnonzero(by_key(_copy_keys(table, rows, parameters.seed), share))
+        else:
+            chosen = stream(parameters.seed, "split").permutation(total)[: round(total * share)]
+        if not 0 < len(chosen) < total:
             raise DataError(
                 f"{table.manifest['name']} has {total} ballots, too few for split={parameters.split}; bring more, or "
                 "choose split=none."
             )
-        rows = np.repeat(np.arange(len(ballots)), ballots.counts)
-        chosen = stream(parameters.seed, "split").permutation(total)[:wanted]
         test = np.bincount(rows[chosen], minlength=len(ballots)).astype(np.int64)
     np.save(run / TEST_COUNTS, test)
     return {
@@ -51,6 +55,18 @@ def split_rankings(dataset: Path, run: Path, parameters: RankingsParameters) -> 
         "test_rows": int(test.sum()),
         "train_distinct": int((test < ballots.counts).sum()),
     }
+
+
+def _copy_keys(table: RankingsTable, rows: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    """A key of every ballot, equal ones told apart by their number: one more leaves the others where they were.
+
+    rows: the row of the table that each ballot is of, rising.
+    """
+    names = [str(name) for name in table.item_ids.ids.tolist()]
+    ballots = table.ballots
+    texts = ("\x1f".join(names[item] for item in ballots.row(row)) for row in range(len(ballots)))
+    first = np.cumsum(ballots.counts) - ballots.counts
+    return mixed(key_of(texts, seed)[rows], (np.arange(len(rows)) - first[rows]).astype(np.uint64))
 
 
 def read_ballots(dataset: Path, run: Path, parameters: RankingsParameters) -> tuple[RankingsTable, Ballots, Ballots]:

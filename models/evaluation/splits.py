@@ -1,10 +1,12 @@
-"""Which rows are held out: publisher's folds, random rows, each user's latest rows, or whole users.
+"""Which rows are held out: publisher's folds, random rows, each user's latest rows, whole users, or rows by their keys.
 
 Every split is a boolean mask over the rows (True = test part), so the parts are disjoint and complete by
 construction. It depends on the rows, the split and the seed, never on the number of threads.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, TypedDict
 
 import numpy as np
@@ -13,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.random import stream
 
-SPLITS = ("folds", "random", "time", "user")
-_EXAMPLES = "folds:u1, random:0.2, time:0.2 or user:0.2"
+SPLITS = ("folds", "random", "time", "user", "stable")
+_EXAMPLES = "folds:u1, random:0.2, time:0.2, user:0.2 or stable:0.2"
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Split:
     """How the test part is chosen; `str()` gives the text that `parse_split` reads."""
 
     kind: str
-    """"folds", "random", "time" or "user"."""
+    """"folds", "random", "time", "user" or "stable"."""
     fold: str | None = None
     """Name of the publisher's fold (kind "folds")."""
     share: float | None = None
@@ -44,7 +46,7 @@ class SplitSummary(TypedDict):
 
 
 def parse_split(text: str) -> Split:
-    """Read "folds:NAME", "random:SHARE", "time:SHARE" or "user:SHARE". Raises ParameterError on anything else."""
+    """Read "folds:NAME", or "random:", "time:", "user:" or "stable:SHARE". Raises ParameterError on anything else."""
     kind, _, argument = text.strip().partition(":")
     if kind not in SPLITS or not argument.strip():
         raise ParameterError(f"split is {text!r}; give {_EXAMPLES}.")
@@ -66,18 +68,21 @@ def split(
     *,
     timestamps: ArrayLike | None = None,
     folds: ArrayLike | None = None,
+    keys: NDArray[np.uint64] | None = None,
     seed: int,
 ) -> NDArray[np.bool_]:
     """The test mask, shape (N,).
 
     users: integer codes, not negative, shape (N,). timestamps: any increasing unit, shape (N,). folds: name of the
-    test fold that holds a row, None where there is none, shape (N,).
+    test fold that holds a row, None where there is none, shape (N,). keys: a hash of what each row is about, (N,).
 
     - folds: the rows of the named fold.
     - random: that share of the rows, rounded to whole rows.
     - time: the latest share of each user's rows (at least one where the user has two or more, never all of them);
       rows of the same instant are ordered by the seed.
     - user: that share of the users with all their rows; nothing of them is kept for training.
+    - stable: the rows whose keys fall in that share of all keys, so that a row is held out from all data that ever
+      hold it, however they grow: an earlier model has not been trained on it either.
 
     Raises DataError when a column that the split needs is missing, or when either part would be empty.
     """
@@ -89,6 +94,8 @@ def split(
             mask = random_rows(len(users), share, seed)
         elif how.kind == "user":
             mask = whole_groups(users, share, seed)
+        elif how.kind == "stable":
+            mask = by_key(np.empty(0, np.uint64) if keys is None else keys, share)
         elif timestamps is None:
             raise DataError(
                 f"split={how} needs a timestamp on every row, which this data has not; choose random:{share:g} instead."
@@ -122,6 +129,27 @@ def random_rows(n_rows: int, share: float, seed: int) -> NDArray[np.bool_]:
     mask = np.zeros(n_rows, np.bool_)
     mask[stream(seed, "split", "random").permutation(n_rows)[: round(share * n_rows)]] = True
     return mask
+
+
+def by_key(keys: NDArray[np.uint64], share: float) -> NDArray[np.bool_]:
+    """The rows whose key is below that share of the 64-bit range, shape of `keys`."""
+    mask: NDArray[np.bool_] = keys < np.uint64(share * 2.0**64)
+    return mask
+
+
+def key_of(texts: Iterable[str], seed: int) -> NDArray[np.uint64]:
+    """A hash of each text (N,), the same on every machine and in every run with the same seed."""
+    salt = seed.to_bytes(8, "little")
+    digests = b"".join(blake2b(text.encode(), digest_size=8, salt=salt).digest() for text in texts)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+def mixed(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A hash of each pair of hashes, (N,) and (N,): the finaliser of SplitMix64, whose every bit moves every other."""
+    keys = first * np.uint64(0x9E3779B97F4A7C15) + second
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return keys ^ (keys >> np.uint64(31))
 
 
 def whole_groups(groups: NDArray[np.integer[Any]], share: float, seed: int) -> NDArray[np.bool_]:
