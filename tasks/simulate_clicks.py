@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import csv
 
 from predilect.models.errors import ParameterError
 from predilect.models.random import stream
 from predilect.tasks.output import new_folder
 
-TABLE, TRUTH = "headlines.csv", "truth.json"
+TABLE, PARQUET, TRUTH = "headlines.csv", "headlines.parquet", "truth.json"
 WORDS = (
     "amazing", "animal", "budget", "cities", "climate", "coffee", "doctor", "election", "family", "film", "forest",
     "garden", "guide", "health", "history", "holiday", "house", "island", "kitchen", "letter", "market", "moment",
@@ -26,7 +27,7 @@ TEST_SD, WORDS_A_HEADLINE, HEADLINES_A_TEST = 0.3, 6, 4
 
 
 def simulate_clicks(folder: Path, *, n_headlines: int, seed: int) -> Path:
-    """Write `headlines.csv` and `truth.json` (each word's effects); returns the path of the former.
+    """Write `headlines.csv`, `headlines.parquet` and `truth.json` (the effects of words). Returns the CSV.
 
     Headlines are shown in tests of four that share a shift of the mean; each is a row: title, place, test, week,
     impressions, clicks. The same numbers give the same table. Raises ParameterError below 8 headlines.
@@ -61,5 +62,6 @@ def simulate_clicks(folder: Path, *, n_headlines: int, seed: int) -> Path:
     }
     with new_folder(folder, replace=True) as draft:
         csv.write_csv(table, draft / TABLE)
+        pq.write_table(table, draft / PARQUET)
         (draft / TRUTH).write_text(json.dumps(truth, indent=2), encoding="utf-8")
     return folder / TABLE
