@@ -1,6 +1,5 @@
 """The cold-start study as a task: how well are people with few ratings served?"""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -67,18 +66,23 @@ def study_cold_start(
         table.users, table.items, table.ratings, table.user_ids, table.item_ids, plan.group_of, fitted
     )
 
-    def show(done: Progress) -> None:
-        kappa = "all ratings" if done.job.kappa is None else f"κ = {done.job.kappa}"
-        progress.report("cold start", done.done / done.of, f"fit {done.done} of {done.of}, {kappa}, MAE {done.mae:.4f}")
-
-    def errors(predict: FitPredict, on_fit: Callable[[Progress], None] | None = None) -> ErrorSums:
-        n_threads = parameters.threads or default_threads()
-        return cold_start_errors(plan, table.ratings, table.scale, predict, n_threads=n_threads, on_fit=on_fit)
-
-    found = errors(fit_predict, show)
-    study: dict[str, Any] = dict(plan.summarise(found)) | {"fold_in": dict(plan.summarise(errors(fold_in_predict)))}
+    studies: dict[str, FitPredict] = {"fitted": fit_predict, "folded in": fold_in_predict}
     if sides.to_facts() or config.rated_set:
-        progress.report("cold start", 0.99, "the same without side information")
-        study["side_information"] = dict(plan.compare(found, errors(partial(fit_predict, informed=False))))
+        studies["without side information"] = partial(fit_predict, informed=False)
+
+    def errors(place: int, name: str, predict: FitPredict) -> ErrorSums:
+        def show(done: Progress) -> None:
+            kappa = "all ratings" if done.job.kappa is None else f"κ = {done.job.kappa}"
+            said = f"{name}, {done.done} of {done.of}, {kappa}, MAE {done.mae:.4f}"
+            progress.report("cold start", (place + done.done / done.of) / len(studies), said)
+
+        n_threads = parameters.threads or default_threads()
+        return cold_start_errors(plan, table.ratings, table.scale, predict, n_threads=n_threads, on_fit=show)
+
+    found = {name: errors(place, name, predict) for place, (name, predict) in enumerate(studies.items())}
+    study: dict[str, Any] = dict(plan.summarise(found["fitted"]))
+    study["fold_in"] = dict(plan.summarise(found["folded in"]))
+    if "without side information" in found:
+        study["side_information"] = dict(plan.compare(found["fitted"], found["without side information"]))
     write_json(run / "cold_start.json", study)
     return study
