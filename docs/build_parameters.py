@@ -3,20 +3,24 @@
 import json
 from pathlib import Path
 
-from predilect.tasks.parameters import Parameters, RatingsParameters
+from pydantic import BaseModel
+
+from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.parameters_clicks import ClicksParameters
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.parameters_reproduce_clicks import ReproduceClicksParameters
 from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
 from predilect.tasks.parameters_retrain import RetrainRankingsParameters, RetrainRatingsParameters
+from predilect.tasks.score import ScoreParameters
 
-FAMILIES: dict[str, type[Parameters]] = {
+FAMILIES: dict[str, type[BaseModel]] = {
     "ratings": RatingsParameters,
     "rankings": RankingsParameters,
     "clicks": ClicksParameters,
     "reproduce rankings": ReproduceRankingsParameters,
     "retrain ratings": RetrainRatingsParameters,
     "retrain rankings": RetrainRankingsParameters,
+    "score (ratings and rankings)": ScoreParameters,
     "reproduce clicks": ReproduceClicksParameters,
 }
 PAGE = Path(__file__).with_name("parameters.md")
@@ -32,7 +36,7 @@ def page() -> str:
     return HEAD + "".join(f"\n## {family}\n\n{_table(model)}" for family, model in FAMILIES.items())
 
 
-def _table(model: type[Parameters]) -> str:
+def _table(model: type[BaseModel]) -> str:
     lines = ["| name | default | what, and its range |", "|---|---|---|"]
     for name, field in model.model_fields.items():
         default = "required" if field.is_required() else f"`{json.dumps(field.default)}`"

@@ -4,7 +4,6 @@ from typing import Any
 
 import typer
 
-from predilect.flows import cli_clicks_score
 from predilect.flows.cli_common import (
     ConfigOption,
     DataDirOption,
@@ -86,7 +85,6 @@ def reproduce_clicks(
     run_flow(flow, parameters, as_json)
 
 
-def register_clicks(app: typer.Typer, reproduce: typer.Typer) -> None:
-    """Add the commands that use a trained clicks model, and the paper's comparison."""
-    cli_clicks_score.register(app)
+def register_clicks(reproduce: typer.Typer) -> None:
+    """Add the paper's comparison to the command line."""
     reproduce.command("clicks")(reproduce_clicks)

@@ -58,11 +58,3 @@ def score_clicks(
 
 def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
-
-
-def register(app: typer.Typer) -> None:
-    """Add `score clicks` to the command line."""
-    score = typer.Typer(help="Score a table with a trained model.", no_args_is_help=True)
-    score.callback()(lambda: None)  # keeps `clicks` a subcommand while it is the only one
-    score.command("clicks")(score_clicks)
-    app.add_typer(score, name="score")

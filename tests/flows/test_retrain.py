@@ -255,10 +255,13 @@ print(json.dumps(retrain.retrain_ratings(RetrainRatingsParameters(**values))))
 def _process(
     home: Path, data: Path, place: str = "", name: str = "", after: bool = False
 ) -> subprocess.CompletedProcess[str]:
+    from prefect.settings import get_current_settings
+
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("PREDILECT", "PREFECT", "MLFLOW"))}
-    env = plain | {"PREDILECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    api = str(get_current_settings().api.url)  # the tests' own server: one that the process started would outlive it
+    env = plain | {"PREDILECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_API_URL": api}
     words = [sys.executable, "-c", SCRIPT, json.dumps(QUICK | {"data": str(data)}), place, name, str(after)]
-    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=200, check=False)
 
 
 def killed_then_resumed(tmp_path: Path, at: str) -> dict[str, Any]:
@@ -300,13 +303,13 @@ def killed_then_resumed(tmp_path: Path, at: str) -> dict[str, Any]:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("at", ["fitting", "promoted"])
-def test_death_on_the_way_promotes_nothing_and_the_next_night_goes_on(tmp_path: Path, at: str) -> None:
+def test_death_on_the_way_promotes_nothing_and_the_next_night_goes_on(prefect: None, tmp_path: Path, at: str) -> None:
     _holds(killed_then_resumed(tmp_path, at), at)
 
 
 @pytest.mark.skipif(not os.environ.get("PREDILECT_SLOW"), reason="slow: set PREDILECT_SLOW=1 for every point")
 @pytest.mark.parametrize("at", [at for at in DEATHS if at not in ("fitting", "promoted")])
-def test_death_at_every_other_point(tmp_path: Path, at: str) -> None:
+def test_death_at_every_other_point(prefect: None, tmp_path: Path, at: str) -> None:
     _holds(killed_then_resumed(tmp_path, at), at)
 
 

@@ -1,0 +1,20 @@
+"""Batch scores by a registered model, as a flow."""
+
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+
+from predilect.flows.wiring import as_task
+from predilect.tasks.score import ScoreParameters, score
+
+score_task = as_task(score, "score", 24)
+
+
+@flow(name="score-batch", description="Write a registered model's predictions for every row of a Parquet file.")
+def score_batch(parameters: ScoreParameters) -> dict[str, Any]:
+    """Score; an interrupted run goes on with the blocks that it has not written."""
+    done = score_task(parameters)
+    lines = [f"| {name.removeprefix('predilect.')} | {value} |" for name, value in done.items()]
+    create_markdown_artifact("\n".join(["| | |", "|---|---|", *lines]), key="scores", description=done["out"])
+    return done
