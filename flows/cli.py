@@ -13,7 +13,15 @@ import typer
 from rich.table import Table
 
 from predilect import __version__
-from predilect.flows import cli_models, cli_operate, cli_reproduce_ratings, cli_retrain, cli_score, cli_use
+from predilect.flows import (
+    cli_compare,
+    cli_models,
+    cli_operate,
+    cli_reproduce_ratings,
+    cli_retrain,
+    cli_score,
+    cli_use,
+)
 from predilect.flows.cli_clicks import demo_clicks, register_clicks, train_clicks
 from predilect.flows.cli_common import (
     ConfigOption,
@@ -52,6 +60,7 @@ register_clicks(reproduce)
 cli_use.register(app)
 cli_operate.register(app)
 cli_models.register(app)
+cli_compare.register(app)
 cli_retrain.register(app)
 cli_score.register(app)
 cli_reproduce_ratings.register(reproduce)

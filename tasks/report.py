@@ -69,6 +69,11 @@ def render(results: Mapping[str, Any]) -> str:
     return _environment().get_template(FAMILIES[family].TEMPLATE).render(FAMILIES[family].page(results))
 
 
+def page_of(template: str, variables: Mapping[str, Any]) -> str:
+    """Any of the templates, filled in."""
+    return _environment().get_template(template).render(formatting.plain(variables))
+
+
 def safe_link(text: Any) -> str:
     """`text` when it is an http(s) address or a path beside the page, and so safe to link to, else ""."""
     if re.fullmatch(r"\w[\w.\-/]*", str(text)):

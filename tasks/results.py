@@ -55,6 +55,7 @@ def log_results(tracker: Tracker, results: Json) -> None:
             "predilect.digest": dataset["digest"],
             "predilect.split": results["split"]["kind"],
             "predilect.search": results["search"]["kind"],
+            **({"predilect.inference": asked} if (asked := results["parameters"].get("inference")) else {}),
             "predilect.contract": "passed" if results["contract"]["success"] else "rows set aside",
         }
     )

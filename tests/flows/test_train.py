@@ -75,6 +75,7 @@ def test_everything_is_in_mlflow(home: Settings, greedy: dict[str, Any]) -> None
     assert run.data.metrics["rmse"] == greedy["metrics"]["rmse"]["value"]
     assert run.data.metrics["rmse_low"] == greedy["metrics"]["rmse"]["low"]
     assert run.data.tags["predilect.dataset"] == "stars"
+    assert run.data.tags["predilect.inference"] == "mf"
     assert run.data.tags["prefect.flow_run_id"]
     assert run.inputs.dataset_inputs[0].dataset.digest == greedy["dataset"]["digest"][:32]
     client = MlflowClient(home.mlflow_uri)
