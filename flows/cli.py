@@ -20,6 +20,7 @@ from predilect.flows import (
     cli_reproduce_ratings,
     cli_retrain,
     cli_score,
+    cli_serve,
     cli_use,
 )
 from predilect.flows.cli_clicks import demo_clicks, register_clicks, train_clicks
@@ -59,6 +60,7 @@ train.command("clicks")(train_clicks)
 register_clicks(reproduce)
 cli_use.register(app)
 cli_operate.register(app)
+cli_serve.register(app)
 cli_models.register(app)
 cli_compare.register(app)
 cli_retrain.register(app)
