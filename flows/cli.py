@@ -15,6 +15,7 @@ from rich.table import Table
 from predilect import __version__
 from predilect.flows import (
     cli_compare,
+    cli_housekeeping,
     cli_models,
     cli_operate,
     cli_reproduce_ratings,
@@ -61,6 +62,7 @@ register_clicks(reproduce)
 cli_use.register(app)
 cli_operate.register(app)
 cli_serve.register(app)
+cli_housekeeping.register(app)
 cli_models.register(app)
 cli_compare.register(app)
 cli_retrain.register(app)

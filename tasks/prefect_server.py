@@ -7,6 +7,7 @@ import hashlib
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ HERE = Path(__file__).resolve().parents[1]
 DEPLOYMENTS = HERE / "infra" / "prefect.yaml"
 ZOMBIES = "Crash flow runs without a heartbeat"
 HEARTBEAT, SILENCE = 30, 90  # seconds between heartbeats; seconds without one after which a run is called crashed
+PAUSES = (0.5, 1, 2, 4, 8, 8, 8)  # seconds between attempts
 OPEN = ("RUNNING", "PENDING", "CANCELLING")
 Json = dict[str, Any]
 
@@ -37,11 +39,17 @@ class PrefectServer:
         self.address = address
 
     def ask(self, path: str, body: Any = None, method: str = "") -> Any:
-        """What the API answers; PredilectError, one sentence, when it refuses or is away."""
-        try:
-            answer = self._client.request(method or ("GET" if body is None else "POST"), path, json=body)
-        except httpx.HTTPError as error:
-            raise PredilectError(f"The Prefect server {self.address} does not answer ({error}).") from error
+        """What the API answers; PredilectError, one sentence, when it refuses, or is away or busy for long."""
+        for pause in (*PAUSES, None):
+            try:
+                answer = self._client.request(method or ("GET" if body is None else "POST"), path, json=body)
+            except httpx.HTTPError as error:
+                if pause is None:
+                    raise PredilectError(f"The Prefect server {self.address} does not answer ({error}).") from error
+            else:
+                if answer.status_code != 503 or pause is None:  # a database locked for the moment is 503
+                    break
+            time.sleep(pause)
         if answer.status_code >= 400:
             raise PredilectError(f"The Prefect server refused {path} ({answer.status_code}): {answer.text[:300]}")
         return answer.json() if answer.content else None

@@ -180,6 +180,32 @@ def flow_run_of(folder: Path) -> str | None:
     return found
 
 
+def whole_journal(folder: Path) -> list[dict[str, Any]]:
+    """Everything that a run has said."""
+    return [json.loads(line) for line in (folder / JOURNAL).read_text(encoding="utf-8").splitlines()]
+
+
+def delete_run(settings: Settings, run_id: str) -> None:
+    """Delete a run with its children, logged models and all their artifacts; what is gone already is passed over."""
+    with store(settings) as client, as_default(settings.mlflow_uri):
+        from mlflow.exceptions import MlflowException
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        try:
+            run = client.get_run(run_id)
+        except MlflowException:
+            return
+        experiment = [run.info.experiment_id]
+        for child in client.search_runs(experiment, f"tags.`mlflow.parentRunId` = '{run_id}'", max_results=10_000):
+            client.delete_run(child.info.run_id)
+        for model in client.search_logged_models(experiment, f"source_run_id = '{run_id}'"):
+            get_artifact_repository(model.artifact_location).delete_artifacts()
+            client.delete_logged_model(model.model_id)
+        get_artifact_repository(run.info.artifact_uri).delete_artifacts()
+        if run.info.lifecycle_stage == "active":
+            client.delete_run(run_id)
+
+
 def migrate(settings: Settings, uri: str) -> None:
     """Make the database `uri` if need be, and bring it to the version of this MLflow; one process at a time."""
     settings.mlruns.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """`predilect up`, `down`, `status`, `logs`: twice, beside another, and after processes were killed."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -7,7 +8,10 @@ from pathlib import Path
 import pytest
 from operated import Operated, until
 
+from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import processes
+from predilect.tasks.settings import Settings
+from predilect.tasks.tracking import fetch_model
 
 pytestmark = pytest.mark.e2e
 
@@ -87,3 +91,28 @@ def test_results_outlive_the_mlflow_server(operated: Operated, long_table: Path)
 def test_logs_are_shown(operated: Operated) -> None:
     assert "worker" in operated.predilect("logs", "worker").stdout
     assert operated.predilect("logs", "--lines", "2").stdout.count("mlflow: ") <= 2
+
+
+def test_backup_taken_while_up_is_read_elsewhere(operated: Operated, tmp_path: Path) -> None:
+    """After the runs above: the run folder, its MLflow run and its model, without any server."""
+    operated.predilect("backup", str(tmp_path / "saved.tar.gz"))
+    other = Operated(tmp_path / "elsewhere")
+    other.predilect("restore", str(tmp_path / "saved.tar.gz"))
+    listed = json.loads(other.predilect("runs", "--json").stdout)
+    assert {(each["run"], each["status"]) for each in listed} >= {("killed", "KILLED"), ("untracked", "FINISHED")}
+    settings = Settings(home=other.home)
+    run_id = next(each["run_id"] for each in listed if each["run"] == "untracked")
+    from predilect.tasks.tracking import store
+
+    with store(settings) as client:
+        experiment = client.get_run(run_id).info.experiment_id
+        (model,) = client.search_logged_models([experiment], f"source_run_id = '{run_id}'")
+        client.download_artifacts(run_id, "report.html", str(tmp_path))
+    fetch_model(settings, f"models:/{model.model_id}", tmp_path / "model")
+    (manifest,) = (tmp_path / "model").rglob("manifest.json")
+    assert len(RatingsModel.load(manifest.parent).user_ids.ids) > 2000
+
+
+def test_housekeeping_runs_as_a_flow(operated: Operated) -> None:
+    run = operated.trigger("housekeeping", {"dry_run": True, "keep": 0})
+    assert operated.ended(run) == "COMPLETED"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,11 @@ def test_run_is_triggered_watched_and_read_in_the_browser(
     page.screenshot(path=pictures / "run_form.png", full_page=True)
     page.get_by_role("button", name="Submit").click()
     page.locator("a[href*='/runs/flow-run/']").first.click(timeout=WAIT)  # the deployment's page lists its runs
-    page.get_by_text("Completed", exact=True).first.wait_for(timeout=4 * WAIT)
+    page.wait_for_url(re.compile("/runs/flow-run/"))
+    run = re.search(r"flow-run/([0-9a-f-]{36})", page.url)
+    assert run
+    assert operated.ended(run[1]) == "COMPLETED"
+    page.get_by_text("Completed", exact=True).first.wait_for(timeout=WAIT)
     page.get_by_text("Finished in state Completed").first.wait_for(timeout=WAIT)
     page.screenshot(path=pictures / "run.png", full_page=True)
     page.get_by_text("Artifacts", exact=True).first.click()

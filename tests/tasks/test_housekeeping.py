@@ -1,0 +1,88 @@
+"""Retention: what is old enough goes, from MLflow and from disk; registered, unlogged and running ones never do."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from predilect.tasks import housekeeping, processes
+from predilect.tasks.housekeeping import DAY, housekeep
+from predilect.tasks.parameters_housekeeping import HousekeepingParameters
+from predilect.tasks.runs import RunFolder
+from predilect.tasks.settings import Settings
+from predilect.tasks.tracking import JOURNAL, Tracker, store
+
+
+def _run(settings: Settings, name: str, status: str, days: float, log: bool = True) -> str | None:
+    held = RunFolder.create(settings, name, "ratings")
+    tracker = Tracker(held.path, settings)
+    tracker.start("predilect-ratings", {})
+    (held.path / "note.txt").write_text("x")
+    tracker.artifact(held.path / "note.txt")
+    tracker.child("candidate", {}, {"loss": 1.0}, {})
+    tracker.finish(status)
+    run_id = tracker.send() if log else None
+    held.release()
+    then = time.time() - days * DAY
+    os.utime(held.path / JOURNAL, (then, then))
+    return run_id
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+def test_old_runs_go_everywhere_and_a_dry_run_takes_nothing(settings: Settings) -> None:
+    old = _run(settings, "old", "FINISHED", 100)
+    _run(settings, "newer", "FINISHED", 95)
+    failed = _run(settings, "failed", "FAILED", 20)
+    _run(settings, "failed-late", "FAILED", 5)
+    _run(settings, "unlogged", "FINISHED", 200, log=False)
+    (settings.runs / "unlogged" / ".untracked").touch()
+    parameters = HousekeepingParameters(keep=1)
+    would = housekeep(settings, parameters)
+    assert {each["name"] for each in would} == {"old", "failed"}
+    assert (settings.runs / "old").is_dir()
+    with store(settings) as client:
+        place = Path(client.get_run(old).info.artifact_uri.removeprefix("file://"))
+    assert (place / "note.txt").is_file()
+    assert housekeep(settings, parameters.model_copy(update={"dry_run": False})) == would
+    assert {folder.name for folder in settings.runs.iterdir()} == {"newer", "failed-late", "unlogged"}
+    assert not (place / "note.txt").exists()
+    with store(settings) as client:
+        left = client.search_runs(["1"])
+        assert {run.info.run_name for run in left} == {"newer", "failed-late", "candidate"}
+        assert len(left) == 4  # two runs, each with its child
+        assert client.get_run(failed).info.lifecycle_stage == "deleted"
+    assert housekeep(settings, parameters) == []
+
+
+def test_registered_models_and_running_ones_stay(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = _run(settings, "champion", "FINISHED", 1000)
+    _run(settings, "other", "FINISHED", 1000)
+    (settings.runs / "other" / "running.lock").touch()
+    monkeypatch.setattr(housekeeping, "_registered", lambda _: {run_id})
+    assert housekeep(settings, HousekeepingParameters(keep=0)) == []
+    monkeypatch.undo()
+    assert [each["name"] for each in housekeep(settings, HousekeepingParameters(keep=0))] == ["champion"]
+
+
+def test_old_files_go(settings: Settings) -> None:
+    _run(settings, "one", "FINISHED", 1)
+    old = [
+        settings.runs / "one" / "quarantine.parquet",
+        processes.log_file(settings.services, "worker").with_name("worker.log.1"),
+        settings.state / "searches" / "k.jsonl",
+    ]
+    young = [path.with_name(f"young-{path.name}") for path in old[1:]]
+    for path in (*old, *young):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    for path in old:
+        os.utime(path, (time.time() - 40 * DAY,) * 2)
+    gone = housekeep(settings, HousekeepingParameters(dry_run=False))
+    assert [each["kind"] for each in gone] == ["quarantine", "log", "search journal"]
+    assert not any(path.exists() for path in old)
+    assert all(path.exists() for path in young)
