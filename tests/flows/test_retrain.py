@@ -302,13 +302,13 @@ def killed_then_resumed(tmp_path: Path, at: str) -> dict[str, Any]:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("at", ["fitting", "promoted"])
+@pytest.mark.parametrize("at", ["moving"])
 def test_death_on_the_way_promotes_nothing_and_the_next_night_goes_on(prefect: None, tmp_path: Path, at: str) -> None:
     _holds(killed_then_resumed(tmp_path, at), at)
 
 
 @pytest.mark.skipif(not os.environ.get("PREDILECT_SLOW"), reason="slow: set PREDILECT_SLOW=1 for every point")
-@pytest.mark.parametrize("at", [at for at in DEATHS if at not in ("fitting", "promoted")])
+@pytest.mark.parametrize("at", [at for at in DEATHS if at != "moving"])
 def test_death_at_every_other_point(prefect: None, tmp_path: Path, at: str) -> None:
     _holds(killed_then_resumed(tmp_path, at), at)
 

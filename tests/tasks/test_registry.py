@@ -158,6 +158,33 @@ def test_champion_loads_anywhere_with_pinned_requirements(settings: Settings, tm
     assert registry.model_folder(settings, two) == registry.model_folder(settings, two)
 
 
+def test_commands_list_promote_and_go_back(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from predilect.flows.cli import app
+
+    monkeypatch.setenv("PREDILECT_HOME", str(settings.home))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    def said(*words: str) -> list[dict[str, object]]:
+        ran = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        found = json.loads(ran.stdout.splitlines()[-1])
+        return found if isinstance(found, list) else [found]
+
+    said("promote", "ratings", "one", "--reason", "known to be good")
+    said("promote", "ratings", "two")
+    listed = {str(version["run"]): version for version in said("models", "ratings")}
+    assert listed["two"]["aliases"] == ["champion"]
+    assert said("rollback", "ratings")[0]["run"] == "one"
+    with pytest.raises(ParameterError, match="choose one of ratings, rankings"):
+        CliRunner().invoke(app, ["models", "films"], catch_exceptions=False)
+    with pytest.raises(ParameterError, match="no version of predilect-ratings"):
+        CliRunner().invoke(app, ["promote", "ratings", "99"], catch_exceptions=False)
+    shown = CliRunner().invoke(app, ["models"], catch_exceptions=False)
+    assert "RMSE 0.900" in shown.stdout
+
+
 def test_a_store_that_is_away_is_one_sentence(settings: Settings) -> None:
     away = Settings(home=settings.home, tracking_uri="http://u:secret@127.0.0.1:9")
     with pytest.raises(TrackingError, match="nothing was promoted") as error:

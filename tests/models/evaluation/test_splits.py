@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predilect.models.errors import DataError, ParameterError
-from predilect.models.evaluation.splits import k_folds, latest_rows, parse_split, split, summarise
+from predilect.models.evaluation.splits import k_folds, key_of, latest_rows, mixed, parse_split, split, summarise
 
 
-@pytest.mark.parametrize("text", ["folds:u1", "random:0.2", "time:0.25", "user:0.1"])
+@pytest.mark.parametrize("text", ["folds:u1", "random:0.2", "time:0.25", "user:0.1", "stable:0.2"])
 def test_a_split_reads_and_prints_itself(text: str) -> None:
     assert str(parse_split(text)) == text
     assert str(parse_split(f"  {text} ")) == text
@@ -42,6 +42,28 @@ def test_a_split_is_repeatable_and_leaves_both_parts(users: list[int], kind: str
     assert test.dtype == np.bool_
     assert 0 < test.sum() < len(codes)
     np.testing.assert_array_equal(test, split(parse_split(kind), codes, timestamps=times, seed=seed))
+
+
+def test_stable_holds_out_the_same_rows_however_the_data_grow() -> None:
+    rng = np.random.default_rng(4)
+    pairs = rng.permutation(300 * 200)[:8000]
+    users, items = pairs // 200, pairs % 200
+    keys = mixed(key_of(map(str, range(300)), 1)[users], key_of(map(str, range(200)), 1)[items])
+    whole = split(parse_split("stable:0.2"), users, keys=keys, seed=1)
+    order = rng.permutation(8000)[:3000]  # fewer, and in another order
+    np.testing.assert_array_equal(
+        split(parse_split("stable:0.2"), users[order], keys=keys[order], seed=1), whole[order]
+    )
+    assert abs(whole.mean() - 0.2) < 4 * (0.2 * 0.8 / 8000) ** 0.5
+    # As if drawn at random: no user or item has many more of them than chance gives.
+    for codes, n in ((users, 300), (items, 200)):
+        rows, held = np.bincount(codes, minlength=n), np.bincount(codes, whole, n)
+        surplus = ((held - 0.2 * rows) ** 2 / (0.16 * rows)).sum()
+        assert abs(surplus - n) < 5 * (2 * n) ** 0.5
+    other = mixed(key_of(map(str, range(300)), 2)[users], key_of(map(str, range(200)), 2)[items])
+    assert (split(parse_split("stable:0.2"), users, keys=other, seed=2) != whole).any()
+    with pytest.raises(DataError, match="0 of 8000 rows"):
+        split(parse_split("stable:0.0000000001"), users, keys=keys, seed=1)
 
 
 def test_random_holds_out_the_share_and_depends_on_the_seed() -> None:
