@@ -11,7 +11,7 @@ from predilect.models.clicks import SCORES, ClicksConfig, ClicksModel, score
 from predilect.models.errors import DataError, ParameterError
 from predilect.tasks import clicks_score as module
 from predilect.tasks.canonical_clicks import ClicksTable
-from predilect.tasks.clicks_fit import Parts, design_for, make_encoder
+from predilect.tasks.clicks_fit import Parts, design_for, fit_model, make_encoder, split_clicks
 from predilect.tasks.clicks_score import rank_clicks, score_clicks
 from predilect.tasks.clicks_source import ingest_clicks
 from predilect.tasks.parameters_clicks import ClicksParameters
@@ -163,3 +163,49 @@ def test_other_runs_are_refused(tmp_path: Path, made: tuple[Path, Path, ClicksMo
     write_json(tmp_path / "results.json", {"run": {"family": "ratings"}})
     with pytest.raises(ParameterError, match="a run on ratings, but this needs one on clicks"):
         score_clicks(tmp_path, made[1], tmp_path / "out.parquet")
+
+
+def test_a_log_of_users_is_scored_by_their_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three kinds of users like a topic each: their lists are of it; of unknown users less is expected."""
+    monkeypatch.setenv("PREDILECT_HOME", str(tmp_path))
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(60, size=(2, 12_000))
+    likes = users % 3 == items % 3
+    frame = pd.DataFrame(
+        {
+            "user": [f"u{user}" for user in users],
+            "item": [f"i{item}" for item in items],
+            "title": np.array(["sea sand", "snow ice", "wood moss"])[items % 3],
+            "clicked": (rng.random(12_000) < np.where(likes, 0.8, 0.02)).astype(int),
+            "time": np.arange(12_000),
+        }
+    )
+    frame.to_parquet(tmp_path / "log.parquet")
+    parameters = ClicksParameters(
+        data=str(tmp_path / "log.parquet"), texts=["title"], history=0.4, clusters=3, min_lines=1, model="l-bbl"
+    )
+    folder = ingest_clicks(parameters)
+    run = tmp_path / "run"
+    run.mkdir()
+    split_clicks(folder, run, parameters)
+    table = ClicksTable.read(folder)
+    fit_model(table, Parts.read(run), parameters, "l-bbl", "fit").save(run / "model")
+    dataset = {"options": table.manifest["options"], "columns": table.manifest["columns"]}
+    write_json(
+        run / "results.json",
+        {"run": {"family": "clicks"}, "dataset": dataset, "parameters": parameters.model_dump(mode="json")},
+    )
+    every = pd.DataFrame(
+        [(f"u{user}", item) for user in [*range(60), 99] for item in range(3)], columns=["user", "kind"]
+    )
+    every["title"] = np.array(["sea sand", "snow ice", "wood moss"])[every["kind"]]
+    every.to_parquet(tmp_path / "every.parquet")
+    done = rank_clicks(run, tmp_path / "every.parquet", tmp_path / "top.parquet", length=1, by="user", budget=0.0)
+    assert done["warnings"] == []
+    top = pd.read_parquet(tmp_path / "top.parquet")
+    own = top[top["user"] != "u99"]
+    assert (own["user"].str[1:].astype(int) % 3 == own["kind"]).mean() > 0.95
+    assert own["mean"].mean() > top.loc[top["user"] == "u99", "mean"].item() + 0.1
+    every.drop(columns="user").to_parquet(tmp_path / "anonymous.parquet")
+    said = score_clicks(run, tmp_path / "anonymous.parquet", tmp_path / "scored.parquet", scores=("mean",))["warnings"]
+    assert said == ["There is no column 'user', so every user counts as unknown."]
