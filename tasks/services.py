@@ -24,6 +24,7 @@ from predilect.tasks.runs import write_json
 from predilect.tasks.settings import ADDRESSES, QUIET, Settings
 
 NAMES = ("prefect", "mlflow", "worker")  # in the order of starting
+MLFLOW_SCHEMA = "mlflow"  # on PostgreSQL; Prefect has tables of the same names in the public one
 PATIENCE = 240.0  # seconds that a server may take to answer on a busy machine
 SECRETS = ("PREDILECT_POSTGRES", "PREDILECT_AUTH", "PREDILECT_AUTH_FILE")
 Say = Callable[[str], None]
@@ -252,7 +253,9 @@ def mlflow_database(settings: Settings) -> str:
     """MLflow's database as its server opens it."""
     if settings.postgres is None:
         return settings.mlflow_database
-    return f"postgresql+psycopg2://{settings.postgres.get_secret_value().partition('://')[2]}"
+    address = settings.postgres.get_secret_value().partition("://")[2]
+    more = "&" if "?" in address else "?"
+    return f"postgresql+psycopg2://{address}{more}options=-csearch_path%3D{MLFLOW_SCHEMA}"
 
 
 def _mlflow_sign_in(settings: Settings, credentials: str) -> Path:
@@ -344,6 +347,8 @@ def _migrate(settings: Settings, missing: list[str]) -> None:
 
     def of_mlflow() -> None:
         try:
+            if settings.postgres is not None:
+                _make_schema(settings.postgres.get_secret_value())
             tracking.migrate(settings, mlflow_database(settings))
         except Exception as error:
             said = _without_secrets(settings, str(error).strip().partition("\n")[0][:300])
@@ -353,6 +358,14 @@ def _migrate(settings: Settings, missing: list[str]) -> None:
     with ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(job) for job in jobs]:
             done.result()
+
+
+def _make_schema(address: str) -> None:
+    import psycopg2
+
+    connection = psycopg2.connect(f"postgresql://{address.partition('://')[2]}")
+    with contextlib.closing(connection), connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {MLFLOW_SCHEMA}")
 
 
 def _last(text: str) -> str:

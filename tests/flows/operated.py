@@ -1,5 +1,6 @@
 """The servers of `predilect up` in a home and at ports of their own, and short ways to ask them."""
 
+import base64
 import json
 import os
 import socket
@@ -45,6 +46,7 @@ class Operated:
         data = {name: value for name, value in os.environ.items() if name == "PREDILECT_DATA_DIR"}
         self.env = {**plain, **data, **ports, "PREDILECT_HOME": str(home), **extra}
         self.home = home
+        self.credentials: str | None = None
         self.prefect = f"http://127.0.0.1:{ports['PREDILECT_PREFECT_PORT']}"
         self.mlflow = f"http://127.0.0.1:{ports['PREDILECT_MLFLOW_PORT']}"
 
@@ -60,6 +62,8 @@ class Operated:
         """What Prefect's API answers."""
         data = None if body is None else json.dumps(body).encode()
         head = {"Content-Type": "application/json"}
+        if self.credentials:
+            head["Authorization"] = f"Basic {base64.b64encode(self.credentials.encode()).decode()}"
         request = urllib.request.Request(f"{self.prefect}/api{path}", data, head, method=method)
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
