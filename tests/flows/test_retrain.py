@@ -69,6 +69,11 @@ def test_nights_on_growing_data(empty: Settings, tmp_path: Path) -> None:
     again = nightly(data)
     assert again["outcome"] == "skip"
     assert "Nothing new: all 1 files" in again["reasons"][0]
+    from predilect.flows.retrain import retrain_ratings
+
+    state: Any = retrain_ratings(RetrainRatingsParameters(data=str(data), **QUICK), return_state=True)
+    assert (state.name, state.type.value) == ("Skipped", "COMPLETED")
+    assert state.message == again["reasons"][0]
 
     batch(data, 1)
     grown = nightly(data)
@@ -96,7 +101,7 @@ def test_nights_on_growing_data(empty: Settings, tmp_path: Path) -> None:
     _is_recorded(empty, worse)
     lines = (next((empty.state / "retrain").iterdir()) / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["outcome"] for line in lines] == [
-        "promote", "skip", "promote", "refuse", "refuse", "refuse", "refuse", "refuse",
+        "promote", "skip", "skip", "promote", "refuse", "refuse", "refuse", "refuse", "refuse",
     ]  # fmt: skip
 
 
