@@ -73,6 +73,16 @@ def test_killed_services_and_flow_are_repaired_by_up(operated: Operated, long_ta
     assert not (folder / "running.lock").exists()
 
 
+def test_a_run_goes_on_while_the_prefect_server_is_away(operated: Operated, long_table: Path) -> None:
+    run = operated.trigger("train-ratings", _long(long_table, "alone"))
+    folder = operated.home / "state" / "runs" / "alone"
+    until("the run to start", 120, (folder / "tracking.json").exists)
+    os.kill(operated.pids()["prefect"], signal.SIGKILL)
+    operated.predilect("up")
+    assert operated.ended(run) == "COMPLETED"
+    assert _tracked(operated, "alone") == "FINISHED"
+
+
 def test_results_outlive_the_mlflow_server(operated: Operated, long_table: Path) -> None:
     run = operated.trigger("train-ratings", _long(long_table, "untracked"))
     folder = operated.home / "state" / "runs" / "untracked"
