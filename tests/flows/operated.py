@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -65,8 +66,14 @@ class Operated:
         if self.credentials:
             head["Authorization"] = f"Basic {base64.b64encode(self.credentials.encode()).decode()}"
         request = urllib.request.Request(f"{self.prefect}/api{path}", data, head, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        for last in (False, False, False, False, True):
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or last:  # busy with its database: to be asked again, as Prefect's client does
+                    raise
+                time.sleep(2)
 
     def deployment(self, name: str) -> dict[str, Any]:
         """The deployment of that name, of whichever flow."""

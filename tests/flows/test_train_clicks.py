@@ -18,6 +18,7 @@ from predilect.tasks.clicks_validate import validate_clicks
 from predilect.tasks.parameters_clicks import ClicksParameters
 from predilect.tasks.settings import Settings
 from predilect.tasks.simulate_clicks import simulate_clicks
+from predilect.tasks.tracking import as_default
 
 COLUMNS = {"texts": ["title"], "categories": ["place"], "group": "test"}
 
@@ -111,8 +112,8 @@ def test_run_is_logged_and_its_model_predicts(trained: dict[str, Any], home: Set
     run = mlflow.MlflowClient(home.mlflow_uri).get_run(trained["run_id"])
     assert run.data.metrics["log_likelihood_row"] == pytest.approx(trained["metrics"]["log_likelihood_row"]["value"])
     assert run.data.params["model"] == "l-prop"
-    mlflow.set_tracking_uri(home.mlflow_uri)
-    served = mlflow.pyfunc.load_model(f"runs:/{trained['run_id']}/model")
+    with as_default(home.mlflow_uri):
+        served = mlflow.pyfunc.load_model(f"runs:/{trained['run_id']}/model")
     folder = Path(trained["model_path"]).parent
     predictions = pd.read_parquet(folder / "predictions.parquet").head(50)
     rows = pd.read_csv(counts_csv).iloc[predictions["row"]].rename(columns={"test": "group"})

@@ -108,7 +108,7 @@ def test_sets_are_found_by_name(tmp_path: Path) -> None:
         (["menu=some"], "the two are different models"),
         (["menu=all", "k=0"], "k = '0'"),
         (["menu=all", "k=many"], "1 to 100, or auto"),
-        (["menu=all", "split=time:0.2"], "ballots are split at random or not at all"),
+        (["menu=all", "split=time:0.2"], "ballots are split at random, by a hash, or not at all"),
         (["menu=all", "nu=-1"], "nu = '-1'"),
         (["menu=all", "solver=em"], "solver = 'em'"),
         (["menu=all", "starts=0", "spectral=false"], "there is no start"),
