@@ -89,6 +89,13 @@ class Parameters(BaseModel):
             raise ParameterError("; ".join(_said(cls, values, problem) for problem in error.errors())) from None
 
 
+def columns_in(value: Any) -> Any:
+    """`user:a,item:b` of a command line as columns by role; what is no text stays."""
+    if isinstance(value, str):
+        return {name: column for name, _, column in (part.partition(":") for part in value.split(","))}
+    return value
+
+
 class RatingsParameters(Parameters):
     """Parameters of the ratings family."""
 
@@ -240,9 +247,7 @@ class RatingsParameters(Parameters):
     @field_validator("columns", mode="before")
     @classmethod
     def _columns_from_text(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {name: column for name, _, column in (part.partition(":") for part in value.split(","))}
-        return value
+        return columns_in(value)
 
     @field_validator("columns")
     @classmethod

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from predilect.models.clicks.config import ClicksConfig, ModelName
 from predilect.models.errors import ParameterError
 from predilect.models.evaluation.splits import parse_split
-from predilect.tasks.parameters import Parameters
+from predilect.tasks.parameters import Parameters, columns_in
 
 AUTO, NONE = "auto", "none"
 NO_CONTEXT = "no-context"
@@ -136,9 +136,7 @@ class ClicksFitParameters(Parameters):
     @field_validator("columns", mode="before")
     @classmethod
     def _columns_from_text(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {name: column for name, _, column in (part.partition(":") for part in value.split(","))}
-        return value
+        return columns_in(value)
 
     @field_validator("columns")
     @classmethod

@@ -9,7 +9,7 @@ from predilect.models.errors import ParameterError
 from predilect.models.evaluation.splits import parse_split
 from predilect.models.rankings.ballots import MENU_HELP
 from predilect.models.rankings.config import RankingsConfig
-from predilect.tasks.parameters import Parameters
+from predilect.tasks.parameters import Parameters, columns_in
 
 AUTO = "auto"
 MOST_COMPONENTS = 100
@@ -188,9 +188,7 @@ class RankingsParameters(Parameters):
     @field_validator("columns", mode="before")
     @classmethod
     def _columns_from_text(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {name: column for name, _, column in (part.partition(":") for part in value.split(","))}
-        return value
+        return columns_in(value)
 
     @field_validator("columns")
     @classmethod

@@ -19,8 +19,7 @@ from predilect.models.compiled import Threads
 from predilect.models.ratings.eigenbasis import EigenBasis
 
 SHAPE, RATE = 1.0, 0.5
-"""The Gamma priors of α_k and of λ_k. A rate of 1 predicts a little worse on MovieLens-100k, and one of 0.1 a little
-better, but chains then differ for long in how many dimensions they use."""
+"""The Gamma priors of α_k and of λ_k; the figures of docs/performance.md are of this rate."""
 MOST_EIGEN = 3000
 """Up to so many rows (or features, if fewer) the eigen form is used."""
 CG_TOLERANCE, CG_ITERATIONS = 1e-5, 200
