@@ -29,6 +29,7 @@ from predilect.models.ratings.features import design
 from predilect.models.ratings.fit import Ascent
 from predilect.models.ratings.gibbs import Chain, SideModel
 from predilect.models.ratings.orders import by_user_and_item
+from predilect.models.ratings.sweep import HalfSweep
 
 MIDPOINT = 3.0
 
@@ -44,7 +45,7 @@ def ours(table: pd.DataFrame, k: int, n_sweeps: int) -> float:
         SideModel(name, order, design(order, other.n_rows, None, rated_set=False), k, base)
         for name, order, other, base in (("users", by_user, by_item, 0.0), ("items", by_item, by_user, MIDPOINT))
     ]
-    ascent = Ascent(by_user, by_item, MIDPOINT, config)
+    ascent = Ascent(HalfSweep(by_user), HalfSweep(by_item), MIDPOINT, config)
     with threads(1) as pool:
         chain = Chain(sides[0], sides[1], ascent.run(ascent.random_start(0, 0), pool), 0, 0)
         for _ in range(5):

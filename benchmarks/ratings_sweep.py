@@ -20,6 +20,7 @@ from predilect.models.ratings import RatingScale, RatingsModel, VBConfig
 from predilect.models.ratings.compile import warm_up
 from predilect.models.ratings.fit import Ascent
 from predilect.models.ratings.orders import by_user_and_item
+from predilect.models.ratings.sweep import HalfSweep
 
 N_USERS, N_ITEMS = 71_567, 10_681  # MovieLens-10M's
 SMALL = 6_040, 3_706  # MovieLens-1M's, for a tenth of the ratings
@@ -48,7 +49,7 @@ class Ours:
         started = time.perf_counter()
         orders = by_user_and_item(*table, n_users, n_items)
         print(f"  both orders of {len(table[0]):,} ratings: {time.perf_counter() - started:.2f} s")
-        self.ascent = Ascent(*orders, SCALE.midpoint, config)
+        self.ascent = Ascent(*map(HalfSweep, orders), SCALE.midpoint, config)
         self.users, self.items, self.noise, _ = self.ascent.random_start(seed=0, restart=0)
         self.n_threads = n_threads
 

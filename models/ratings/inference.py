@@ -7,9 +7,10 @@ from predilect.models.errors import ParameterError
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.em import maximise
 from predilect.models.ratings.features import Features, design
-from predilect.models.ratings.fit import Ascent, Fit, OnSweep, Start
+from predilect.models.ratings.fit import Ascent, Fit, FitState, OnState, OnSweep, Start
 from predilect.models.ratings.gibbs import Sampled, SideModel, sample
 from predilect.models.ratings.orders import Order
+from predilect.models.ratings.sweep import HalfSweep
 
 MakeStart = Callable[[Ascent], Start]
 
@@ -26,8 +27,14 @@ def infer(
     n_threads: int,
     warm_start: MakeStart | None,
     on_sweep: OnSweep | None,
+    on_state: OnState | None = None,
+    resume: FitState | None = None,
+    half_sweep: Callable[[Order], HalfSweep] = HalfSweep,
 ) -> tuple[Fit, Sampled | None]:
-    """The variational posterior, and the draws of `gibbs`; the same bits for any `n_threads`."""
+    """The variational posterior, and the draws of `gibbs`; the same bits for any `n_threads`.
+
+    on_state, resume: for `mf` and `gmf` only; the others begin anew. half_sweep: where the sweeps are done.
+    """
     featured = config.rated_set or user_features is not None or item_features is not None
     if featured and config.inference == "em":
         raise ParameterError("Exact EM takes no features and no rated set; use inference mf, gmf or gibbs with them.")
@@ -36,7 +43,7 @@ def infer(
         for order, other, features in ((by_user, by_item, user_features), (by_item, by_user, item_features))
     ]
     # A side whose only feature is the constant has the paper's prior.
-    ascent = Ascent(by_user, by_item, midpoint, config)
+    ascent = Ascent(half_sweep(by_user), half_sweep(by_item), midpoint, config)
     sampled = None
     with threads(n_threads) as pool:
         if featured and config.inference != "gibbs":
@@ -53,9 +60,17 @@ def infer(
             ]
             sampled = sample(sides[0], sides[1], starts, config, seed, n_threads, on_sweep)
             return max(starts, key=lambda fit: fit.bound_trace[-1]), sampled
-        fit = ascent.best(seed, pool, start, on_sweep)
+        if config.inference == "em":
+            on_state = resume = None
+        correlating = resume is not None and resume.restart == config.restarts
+        if correlating:
+            assert resume is not None
+            assert resume.best is not None
+            fit = resume.best
+        else:
+            fit = ascent.best(seed, pool, start, on_sweep, on_state, resume)
         if config.inference == "gmf":
-            fit = ascent.correlated(fit, pool, on_sweep)
+            fit = ascent.correlated(fit, pool, on_sweep, on_state, resume if correlating else None)
         if config.inference == "em":
             fit = maximise(by_user, by_item, fit, config, pool, on_sweep)
     return fit, sampled

@@ -1,5 +1,6 @@
 """The estimator: a mean-field variational-Bayes latent-factor model of ratings."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,14 +16,15 @@ from predilect.models.ratings.bound import Noise
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.draws import Draws
 from predilect.models.ratings.features import Features
-from predilect.models.ratings.fit import Ascent, Fit, OnSweep, Start
+from predilect.models.ratings.fit import Ascent, Fit, FitState, OnState, OnSweep, Start
 from predilect.models.ratings.fold_in import FoldedUser, fold_in
 from predilect.models.ratings.gibbs import Sampled
 from predilect.models.ratings.inference import infer
-from predilect.models.ratings.orders import by_user_and_item
+from predilect.models.ratings.orders import Order, by_user_and_item
 from predilect.models.ratings.posterior import Side
 from predilect.models.ratings.prediction import Prediction, predict
 from predilect.models.ratings.scale import RatingScale
+from predilect.models.ratings.sweep import HalfSweep
 from predilect.models.ratings.top import top_items
 
 KIND, SCHEMA_VERSION = "ratings", 2
@@ -72,6 +74,9 @@ class RatingsModel:
         on_sweep: OnSweep | None = None,
         user_features: Features | None = None,
         item_features: Features | None = None,
+        on_state: OnState | None = None,
+        resume: FitState | None = None,
+        half_sweep: Callable[[Order], HalfSweep] = HalfSweep,
     ) -> Self:
         """Fit to (N,) ratings on `scale`, users and items as codes of their id maps.
 
@@ -80,15 +85,12 @@ class RatingsModel:
         on_sweep: called after each sweep with its number (counted on through the restarts), the bound in nats and
         the noise's standard deviation in rating units. At the peak 22 B a rating are held, the arguments' 12 included
         (24 or 28 B where there are more than 256 or 65,536 different ratings), and the factors. user_features,
-        item_features: what is known of every user and item, by code, those without ratings included.
+        item_features: what is known of every user and item, by code, those without ratings included. on_state: called
+        after each sweep with what `resume` takes to go on to the same bits (`mf` and `gmf`; the others begin anew).
+        half_sweep: what does the sweeps over an order.
         Raises DataError for ratings that cannot be fitted, ParameterError for a warm start that does not fit.
         """
         _check(users, items, ratings, len(user_ids), len(item_ids), scale)
-        if warm_start is not None and warm_start.config.n_factors != config.n_factors:
-            raise ParameterError(
-                f"The model to start from has {warm_start.config.n_factors} factors and the new one "
-                f"{config.n_factors}; give as many latents, or fit from random starts."
-            )
         by_user, by_item = by_user_and_item(
             users.astype(np.int32, copy=False),
             items.astype(np.int32, copy=False),
@@ -96,6 +98,50 @@ class RatingsModel:
             len(user_ids),
             len(item_ids),
         )
+        return cls.fit_orders(
+            by_user,
+            by_item,
+            scale,
+            config,
+            user_ids=user_ids,
+            item_ids=item_ids,
+            seed=seed,
+            n_threads=n_threads,
+            warm_start=warm_start,
+            on_sweep=on_sweep,
+            user_features=user_features,
+            item_features=item_features,
+            on_state=on_state,
+            resume=resume,
+            half_sweep=half_sweep,
+        )
+
+    @classmethod
+    def fit_orders(
+        cls,
+        by_user: Order,
+        by_item: Order,
+        scale: RatingScale,
+        config: VBConfig,
+        *,
+        user_ids: IdMap,
+        item_ids: IdMap,
+        seed: int,
+        n_threads: int | None = None,
+        warm_start: Self | None = None,
+        on_sweep: OnSweep | None = None,
+        user_features: Features | None = None,
+        item_features: Features | None = None,
+        on_state: OnState | None = None,
+        resume: FitState | None = None,
+        half_sweep: Callable[[Order], HalfSweep] = HalfSweep,
+    ) -> Self:
+        """Like `fit`, to ratings that are in both orders already, in memory or mapped from files."""
+        if warm_start is not None and warm_start.config.n_factors != config.n_factors:
+            raise ParameterError(
+                f"The model to start from has {warm_start.config.n_factors} factors and the new one "
+                f"{config.n_factors}; give as many latents, or fit from random starts."
+            )
 
         def warm(ascent: Ascent) -> Start:
             assert warm_start is not None
@@ -112,6 +158,9 @@ class RatingsModel:
             n_threads=n_threads or default_threads(),
             warm_start=None if warm_start is None else warm,
             on_sweep=on_sweep,
+            on_state=on_state,
+            resume=resume,
+            half_sweep=half_sweep,
         )
         user_counts, item_counts = (order.counts.astype(np.int32) for order in (by_user, by_item))
         return cls(scale, config, user_ids, item_ids, posterior, user_counts, item_counts, n_threads, sampled)

@@ -37,6 +37,12 @@ class Order:
         bounds = np.searchsorted(work, np.linspace(0, work[-1], n_chunks + 1))
         return np.unique(bounds)
 
+    def rows(self, first: int, last: int) -> "Order":
+        """The rows first … last-1 alone."""
+        start, stop = self.indptr[first], self.indptr[last]
+        indptr = self.indptr[first : last + 1] - start
+        return Order(indptr, self.index[start:stop], self.codes[start:stop], self.levels)
+
     def ratings(self, start: int, stop: int) -> NDArray[np.float32]:
         """The ratings stored at start … stop-1."""
         if not len(self.levels):

@@ -11,6 +11,7 @@ from predilect.models.compiled import threads
 from predilect.models.ratings import VBConfig
 from predilect.models.ratings.fit import Ascent, Fit
 from predilect.models.ratings.orders import by_user_and_item
+from predilect.models.ratings.sweep import HalfSweep
 
 from . import reference
 from .build import SCALE, fit, planted, rounded, to_state
@@ -22,7 +23,7 @@ TIGHT = VBConfig(n_user_latents=1, n_item_latents=1, tau=2.0, precisions="fixed"
 def ascend(data: Ratings, n_users: int, n_items: int, config: VBConfig, seed: int = 0) -> Fit:
     """One float64 fit from a random start."""
     orders = by_user_and_item(data.user, data.item, data.value.astype(np.float32), n_users, n_items)
-    ascent = Ascent(*orders, SCALE.midpoint, config)
+    ascent = Ascent(*map(HalfSweep, orders), SCALE.midpoint, config)
     with threads(1) as pool:
         return ascent.run(ascent.random_start(seed, 0, np.float64), pool)
 
