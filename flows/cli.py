@@ -42,6 +42,7 @@ from predilect.flows.cli_common import (
 from predilect.flows.cli_rankings import demo_rankings, reproduce_rankings, train_rankings
 from predilect.models.errors import PredilectError
 from predilect.tasks import runs
+from predilect.tasks.lines import whole_lines
 from predilect.tasks.settings import Settings, prepare_environment
 
 app = typer.Typer(
@@ -263,8 +264,8 @@ def _run_folders(settings: Settings) -> list[Path]:
 
 
 def _run_row(folder: Path) -> dict[str, Any]:
-    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()]
-    end = lines[-1]["status"] if lines[-1]["do"] == "finish" else "RUNNING"
+    said = whole_lines(folder / "journal.jsonl")
+    end = said[-1]["status"] if said and said[-1]["do"] == "finish" else "RUNNING"
     results = runs.read_json(folder / runs.RESULTS) if (folder / runs.RESULTS).is_file() else {}
     from predilect.tasks.summaries import figures
 

@@ -12,10 +12,11 @@ from predilect.models.rankings.choice import folds, held_out_log_likelihood
 from predilect.models.structure_search import BudgetSpent, Candidate, StructureSearch
 from predilect.tasks import progress
 from predilect.tasks.canonical_ballots import RankingsTable
+from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.parameters_rankings import AUTO, Criterion, RankingsParameters
 from predilect.tasks.rankings_fit import fit_model, read_ballots
 from predilect.tasks.runs import write_json
-from predilect.tasks.search_journal import journal_for, whole_lines
+from predilect.tasks.search_journal import journal_for
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import Tracker
 
@@ -54,8 +55,7 @@ def search_components(dataset: Path, run: Path, parameters: RankingsParameters) 
         if candidate.resumed:
             line["log_likelihood"] = facts[k]["log_likelihood"]
         else:
-            with open(journal, "a", encoding="utf-8") as out:
-                out.write(json.dumps(line) + "\n")
+            append_line(journal, json.dumps(line))
         lines.append(line)
         scores = {f"fold_{fold}_heldout_log_likelihood_ballot": x for fold, x in enumerate(line["fold_held_out"], 1)}
         scores |= {"heldout_log_likelihood_ballot": line["held_out"], "bic": line["bic"]}

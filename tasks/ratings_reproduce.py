@@ -20,11 +20,12 @@ from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
 from predilect.tasks.datasets import find, public_set
 from predilect.tasks.ingest import ingest_ratings
+from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.parameters_reproduce_ratings import Experiment, ReproduceRatingsParameters
 from predilect.tasks.ratings_published import EFFICIENCY_AT_ONE, PUBLISHED, SETS, TOLERANCE, methods_of
 from predilect.tasks.ratings_reproduce_fits import Json, Part, configuration, fit_method
 from predilect.tasks.ratings_table import RatingsTable, parts_of_rows, read_table
-from predilect.tasks.search_journal import journal_for, whole_lines
+from predilect.tasks.search_journal import journal_for
 from predilect.tasks.settings import Settings
 
 SHARE = 0.2
@@ -56,8 +57,7 @@ class Cells:
                 key = todo[place].key
                 self.done[key] = result
                 self.n_run += 1
-                with open(self._journal, "a", encoding="utf-8") as out:
-                    out.write(json.dumps({"key": key, "result": result}) + "\n")
+                append_line(self._journal, json.dumps({"key": key, "result": result}))
                 progress.report("cells", count / len(todo), key)
 
     @staticmethod

@@ -14,10 +14,11 @@ from predilect.models.ratings.model import RatingsModel
 from predilect.models.ratings.search import FoldScorer, Structure, finished_candidates, greedy, record
 from predilect.models.ratings.strawmen import Neighbours, Svd
 from predilect.models.structure_search import Candidate
+from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.parameters_reproduce_ratings import ReproduceRatingsParameters
 from predilect.tasks.ratings_published import LEARNED
 from predilect.tasks.ratings_table import Ratings, RatingsTable, parts_of_rows
-from predilect.tasks.search_journal import journal_for, whole_lines
+from predilect.tasks.search_journal import journal_for
 from predilect.tasks.settings import Settings
 
 Rows = NDArray[np.int64]
@@ -86,8 +87,7 @@ def find_structure(train: Ratings, part: Part, parameters: ReproduceRatingsParam
 
     def keep(candidate: Candidate[Structure]) -> None:
         if candidate.shared_with is None and not candidate.resumed:
-            with open(journal, "a", encoding="utf-8") as out:
-                out.write(json.dumps(record(candidate)) + "\n")
+            append_line(journal, json.dumps(record(candidate)))
 
     found = greedy(
         scorer,

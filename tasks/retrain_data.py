@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from predilect.models.errors import DataError, PredilectError
 from predilect.tasks import progress
+from predilect.tasks.lines import append_line
 from predilect.tasks.output import new_folder
 from predilect.tasks.runs import read_json, write_json
 from predilect.tasks.settings import Settings
@@ -70,8 +71,7 @@ class Memory:
     def note(self, event: Json) -> None:
         """A line in the history of what was decided when."""
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **event}
-        with open(self.folder / HISTORY, "a", encoding="utf-8") as history:
-            history.write(json.dumps(line, ensure_ascii=False) + "\n")
+        append_line(self.folder / HISTORY, json.dumps(line, ensure_ascii=False))
 
 
 @contextmanager

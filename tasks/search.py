@@ -15,10 +15,11 @@ from predilect.models.ratings.search import (
 from predilect.models.structure_search import Candidate
 from predilect.tasks import progress
 from predilect.tasks.fit import config_of, test_rows
+from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.parameters import RatingsParameters, Search
 from predilect.tasks.ratings_table import parts, read_table
 from predilect.tasks.runs import write_json
-from predilect.tasks.search_journal import journal_for, whole_lines
+from predilect.tasks.search_journal import journal_for
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import Tracker
 
@@ -63,8 +64,7 @@ def search_structure(dataset: Path, run: Path, parameters: RatingsParameters) ->
         fits += 0 if candidate.shared_with is not None else scorer.n_folds
         line = record(candidate)
         if candidate.shared_with is None and not candidate.resumed:
-            with open(journal, "a", encoding="utf-8") as out:
-                out.write(json.dumps(line) + "\n")
+            append_line(journal, json.dumps(line))
         at = candidate.structure
         name = f"|U|={at.n_user_latents} |M|={at.n_item_latents} tau={at.tau:g}"
         folds = {f"fold_{fold}_mae_rounded": mae for fold, mae in enumerate(candidate.fold_losses, 1)}

@@ -15,14 +15,3 @@ def journal_for(settings: Settings, decides: Sequence[Any]) -> Path:
     folder = settings.state / "searches"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{key}.jsonl"
-
-
-def whole_lines(journal: Path) -> list[dict[str, Any]]:
-    """The records of a journal; a last line that a crash cut short is taken off it."""
-    if not journal.is_file():
-        return []
-    text = journal.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        journal.write_text(whole, encoding="utf-8")
-    return [json.loads(line) for line in whole.splitlines()]

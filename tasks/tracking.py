@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from predilect.models.errors import PredilectError
+from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.runs import abandoned, end_servers, read_json, write_json
 from predilect.tasks.settings import Settings
 
@@ -104,8 +105,8 @@ class Tracker:
 
     def finished(self) -> bool:
         """Whether the journal says how the run ended."""
-        lines = (self.folder / JOURNAL).read_text(encoding="utf-8").splitlines()
-        return bool(lines) and json.loads(lines[-1])["do"] == "finish"
+        said = whole_journal(self.folder)
+        return bool(said) and said[-1]["do"] == "finish"
 
     def flush(self) -> str | None:
         """Send what is new; the MLflow run id, or None when the store is away (said once, kept for later)."""
@@ -119,17 +120,19 @@ class Tracker:
 
     def send(self) -> str | None:
         """Like `flush`, but a store that cannot be written raises TrackingError, with what to do."""
-        journal = self.folder / JOURNAL
         state_file = self.folder / STATE
         state: dict[str, Any] = read_json(state_file) if state_file.is_file() else {"run_id": None, "sent": 0}
-        events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+        events = whole_journal(self.folder)
         if len(events) > state["sent"]:
             try:
                 with store(self.settings) as client:
-                    for event in events[state["sent"] :]:
+                    for number, event in enumerate(events[state["sent"] :], state["sent"]):
+                        # Begun before, by a process that died or did not hear the answer: it may be in the store.
+                        event["again"] = state.get("begun") == number
+                        write_json(state_file, state | {"begun": number})
                         _SEND[event["do"]](client, self, state, event)
-                        state["sent"] += 1
-                        write_json(state_file, state)
+                        state["sent"] = number + 1
+                    write_json(state_file, state)
             except Exception as error:
                 raise TrackingError(
                     f"The tracking store {shown(self.settings.mlflow_uri)} cannot be written "
@@ -142,8 +145,7 @@ class Tracker:
 
     def _say(self, **event: Any) -> None:
         event["time"] = int(time.time() * 1000)
-        with open(self.folder / JOURNAL, "a", encoding="utf-8") as journal:
-            journal.write(json.dumps(event, ensure_ascii=False, default=str) + "\n")
+        append_line(self.folder / JOURNAL, json.dumps(event, ensure_ascii=False, default=str))
 
 
 def reconcile(settings: Settings) -> list[str]:
@@ -175,14 +177,15 @@ def waiting(settings: Settings) -> list[Path]:
 def flow_run_of(folder: Path) -> str | None:
     """The Prefect flow run of a run folder, None when it has none."""
     with open(folder / JOURNAL, encoding="utf-8") as journal:
-        first = json.loads(journal.readline() or "{}")
+        line = journal.readline()
+    first = json.loads(line) if line.endswith("\n") else {}
     found: str | None = first.get("tags", {}).get("prefect.flow_run_id")
     return found
 
 
 def whole_journal(folder: Path) -> list[dict[str, Any]]:
     """Everything that a run has said."""
-    return [json.loads(line) for line in (folder / JOURNAL).read_text(encoding="utf-8").splitlines()]
+    return whole_lines(folder / JOURNAL)
 
 
 def delete_run(settings: Settings, run_id: str) -> None:
@@ -302,10 +305,21 @@ def _experiment_id(client: Any, settings: Settings, name: str) -> str:
 
 def _start(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
     state["experiment_id"] = _experiment_id(client, tracker.settings, event["experiment"])
-    run = client.create_run(
-        state["experiment_id"], run_name=tracker.folder.name, start_time=event["time"], tags=event["tags"]
-    )
-    state["run_id"] = run.info.run_id
+    found = _made_before(client, state, event, tracker.folder.name)
+    state["run_id"] = found or _create_run(client, state, event, tracker.folder.name, event["tags"])
+
+
+def _create_run(client: Any, state: dict[str, Any], event: dict[str, Any], name: str, tags: dict[str, str]) -> str:
+    run = client.create_run(state["experiment_id"], run_name=name, start_time=event["time"], tags=tags)
+    return str(run.info.run_id)
+
+
+def _made_before(client: Any, state: dict[str, Any], event: dict[str, Any], name: str) -> str | None:
+    """The run that an earlier attempt at this event made; no other has its name and time."""
+    if not event["again"]:
+        return None
+    found = client.search_runs([state["experiment_id"]], f"attributes.start_time = {event['time']}")
+    return next((str(run.info.run_id) for run in found if run.info.run_name == name), None)
 
 
 def _params(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:
@@ -370,9 +384,8 @@ def _child(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str
     from mlflow.entities import Metric, Param
 
     tags = event["tags"] | {"mlflow.parentRunId": state["run_id"]}
-    run_id = client.create_run(
-        state["experiment_id"], run_name=event["name"], start_time=event["time"], tags=tags
-    ).info.run_id
+    found = _made_before(client, state, event, event["name"])
+    run_id = found or _create_run(client, state, event, event["name"], tags)
     client.log_batch(
         run_id,
         params=[Param(name, value) for name, value in event["params"].items()],
@@ -386,6 +399,9 @@ def _model(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str
     import pandas as pd
     from mlflow.models import infer_signature
 
+    if event["again"] and (logged_before := _whole_model(client, state)):
+        state["model_id"] = logged_before
+        return
     here = Path(__file__).resolve().parent
     example = pd.DataFrame(event["example"])
     # The numerics travel with the model, so that it loads where Predilect is not installed.
@@ -411,6 +427,17 @@ def _model(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str
         state["model_id"] = logged.model_id
     finally:
         shutil.rmtree(code.parent, ignore_errors=True)
+
+
+def _whole_model(client: Any, state: dict[str, Any]) -> str | None:
+    """The model that an earlier attempt logged; what one left that died meanwhile is taken away."""
+    whole = None
+    for model in client.search_logged_models([state["experiment_id"]], f"source_run_id = '{state['run_id']}'"):
+        if str(model.status) == "READY":
+            whole = str(model.model_id)
+        else:
+            client.delete_logged_model(model.model_id)
+    return whole
 
 
 def _finish(client: Any, tracker: Tracker, state: dict[str, Any], event: dict[str, Any]) -> None:

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from predilect.models.errors import ParameterError
-from predilect.tasks import runs
+from predilect.tasks import runs, tracking
 from predilect.tasks.settings import Settings, prepare_environment
 from predilect.tasks.tracking import Tracker, TrackingError, reconcile, waiting
 
@@ -88,6 +89,42 @@ def test_store_away_keeps_results_and_sync_sends_them(
     run_id = Tracker(run.path, settings).send()
     assert _client(settings).get_run(run_id).info.status == "FINISHED"
     assert not waiting(settings)
+
+
+def test_what_was_made_just_before_death_is_not_made_again(
+    settings: Settings, run: runs.RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = Tracker(run.path, settings)
+    _say_much(tracker)
+    tracker.finish("FINISHED")
+    for name, send in list(tracking._SEND.items()):
+
+        def dies(*words: Any, _send: Any = send, _name: str = name) -> None:
+            _send(*words)
+            monkeypatch.setitem(tracking._SEND, _name, _send)
+            raise KeyboardInterrupt
+
+        monkeypatch.setitem(tracking._SEND, name, dies)
+    for _ in range(len({"start", "params", "metrics", "series", "child", "dataset", "artifact", "finish"})):
+        with pytest.raises(KeyboardInterrupt):
+            tracker.send()
+    run_id = tracker.send()
+    client = _client(settings)
+    found = client.search_runs([client.get_run(run_id).info.experiment_id])
+    assert sorted(each.info.run_name for each in found) == ["candidate", "first"]
+    assert {each.info.status for each in found} == {"FINISHED"}
+    assert len(client.get_metric_history(run_id, "bound")) == 1500
+
+
+def test_half_a_line_of_the_journal_is_no_reason_to_lose_the_rest(settings: Settings, run: runs.RunFolder) -> None:
+    tracker = Tracker(run.path, settings)
+    _say_much(tracker)
+    with open(run.path / "journal.jsonl", "a", encoding="utf-8") as journal:
+        journal.write('{"do": "metrics", "val')
+    assert not tracker.finished()
+    tracker.finish("KILLED", "by a full disk")
+    assert tracker.finished()
+    assert _client(settings).get_run(tracker.send()).info.status == "KILLED"
 
 
 def test_locked_database_keeps_results(
