@@ -1,4 +1,4 @@
-"""Commands that run the servers: `predilect up`, `down`, `status`, `logs`."""
+"""Commands that run the servers: `predilect up`, `down`, `status`, `logs`, and `migrate`, `service` for containers."""
 
 import json
 import os
@@ -6,12 +6,14 @@ import sys
 import time
 from enum import StrEnum
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from pydantic import SecretStr
 from rich.table import Table
 
 from predilect.flows.cli_common import JsonOption, err, out, plain
+from predilect.models.errors import ParameterError
 from predilect.tasks.settings import Settings
 
 
@@ -21,24 +23,32 @@ class Service(StrEnum):
     prefect = "prefect"
     mlflow = "mlflow"
     worker = "worker"
+    ratings = "ratings"
 
 
 def up(
     prefect_port: Annotated[int | None, typer.Option(help="Else PREDILECT_PREFECT_PORT, else 4200.")] = None,
     mlflow_port: Annotated[int | None, typer.Option(help="Else PREDILECT_MLFLOW_PORT, else 5000.")] = None,
+    ratings_port: Annotated[int | None, typer.Option(help="Else PREDILECT_RATINGS_PORT, else 8000.")] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to bind; beyond loopback PREDILECT_AUTH is asked for.")
     ] = None,
     postgres: Annotated[
-        str | None, typer.Option(help="postgresql://USER:PASSWORD@HOST/NAME for both servers, else PREDILECT_POSTGRES.")
+        str | None,
+        typer.Option(help="postgresql://USER@HOST/NAME for both servers, else PREDILECT_POSTGRES; no password here."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start a Prefect server, an MLflow server and a worker; a second time puts right what is not running."""
+    """Start Prefect, MLflow, a worker and the service; a second time puts right what is not running."""
     from predilect.tasks import services
 
-    asked: dict[str, Any] = {"prefect_port": prefect_port, "mlflow_port": mlflow_port, "host": host}
-    asked["postgres"] = SecretStr(postgres) if postgres else None
+    if postgres and urlsplit(postgres).password is not None:
+        raise ParameterError(
+            "--postgres holds a password, and every user of this machine sees it in the list of processes: give the "
+            "address without it, and the password in PREDILECT_POSTGRES_PASSWORD or PREDILECT_POSTGRES_PASSWORD_FILE."
+        )
+    asked: dict[str, Any] = {"prefect_port": prefect_port, "mlflow_port": mlflow_port, "ratings_port": ratings_port}
+    asked |= {"host": host, "postgres": SecretStr(postgres) if postgres else None}
     settings = Settings(**{name: value for name, value in asked.items() if value is not None})
     began = time.monotonic()
     with err.status("starting") as line:
@@ -59,11 +69,14 @@ def down() -> None:
     print(f"Stopped: {', '.join(stopped)}." if stopped else "Nothing was running.")
 
 
-def status(as_json: JsonOption = False) -> None:
-    """Say whether the servers and the worker run, and where."""
+def status(
+    only: Annotated[Service | None, typer.Argument(metavar="SERVICE", help="One of them; default: all.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether the servers, the worker and the service run, and where; ends with 1 when one does not."""
     from predilect.tasks import services
 
-    found = services.status(Settings())
+    found = services.status(Settings(), [only.value] if only else [each.value for each in Service])
     if as_json:
         print(json.dumps([status.__dict__ for status in found]))
     else:
@@ -72,12 +85,29 @@ def status(as_json: JsonOption = False) -> None:
         sys.exit(1)
 
 
+def service(
+    name: Annotated[Service, typer.Argument(metavar="SERVICE", help="prefect, mlflow, worker, ratings.")],
+) -> None:
+    """Run one of them here in the foreground, such as in a container; `predilect migrate` comes first."""
+    from predilect.tasks import services
+
+    services.service(Settings(), name.value)
+
+
+def migrate() -> None:
+    """Bring both databases to the installed versions; `predilect up` does it by itself."""
+    from predilect.tasks import services
+
+    services.migrate(Settings())
+    print("Both databases are at the installed versions.")
+
+
 def logs(
     service: Annotated[Service | None, typer.Argument(help="One of them; default: all.")] = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 40,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on showing what comes.")] = False,
 ) -> None:
-    """Show what the servers and the worker have said."""
+    """Show what the servers, the worker and the service have said."""
     from predilect.tasks import processes
 
     folder = Settings().services
@@ -111,6 +141,9 @@ def _show(found: list[Any]) -> None:
         pid = str(each.pid) if each.pid else "–"
         table.add_row(each.name, f"[{colour}]{each.state}[/]", pid, each.address or "–", plain(each.log))
     out.print(table)
+    for each in found:
+        if each.about:
+            out.print(f"{each.name}: {plain(each.about)}", highlight=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -119,3 +152,5 @@ def register(app: typer.Typer) -> None:
     app.command()(down)
     app.command()(status)
     app.command()(logs)
+    app.command()(migrate)
+    app.command()(service)

@@ -4,23 +4,22 @@ from typing import Annotated
 
 import typer
 
-from predilect.models.errors import DataError, ParameterError
+from predilect.flows.cli_common import err, plain
+from predilect.models.errors import ParameterError
 from predilect.tasks.settings import Settings
 
 
 def serve_ratings(
-    port: Annotated[int, typer.Option(help="Port, 1 to 65535.", min=1, max=65535)] = 8000,
+    port: Annotated[int | None, typer.Option(help="Else PREDILECT_RATINGS_PORT, else 8000.", min=1, max=65535)] = None,
     every: Annotated[float, typer.Option(help="Seconds between looks for a new champion.", min=0.1)] = 2.0,
 ) -> None:
     """Answer /predict, /recommend, /fold-in and /group by the champion; a new champion takes over by itself."""
     settings = Settings()
-    if settings.credentials() is None and not settings.loopback:
-        raise DataError(
-            f"PREDILECT_HOST = {settings.host} is reached from elsewhere, and there is no password; set PREDILECT_AUTH "
-            "or PREDILECT_AUTH_FILE to USER:PASSWORD, or bind 127.0.0.1."
-        )
+    port = port or settings.ratings_port
     from predilect.tasks.processes import holder
+    from predilect.tasks.service_commands import check_access
 
+    check_access(settings)
     if who := holder(port):
         raise ParameterError(f"Port {port} is taken by {who}; stop it or give --port.")
     import uvicorn
@@ -28,6 +27,8 @@ def serve_ratings(
     from predilect.flows.serve_ratings import create_app
 
     app = create_app(settings, every)
+    if app.state.champion.served is None:
+        err.print(plain(app.state.champion.absent), soft_wrap=True, highlight=False)
     print(f"http://{settings.host}:{port}/docs", flush=True)
     uvicorn.run(app, host=settings.host, port=port, log_level="warning")
 

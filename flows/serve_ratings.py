@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
@@ -101,7 +101,7 @@ class GroupRecommended(BaseModel):
 
 
 def create_app(settings: Settings, seconds: float = 2.0) -> FastAPI:
-    """The service. seconds: between looks at the alias `champion`. Raises ParameterError when there is no champion."""
+    """The service. seconds: between looks at the alias `champion`; without a champion every answer is status 503."""
     champion = Champion(settings, seconds)
     credentials = settings.credentials()
 
@@ -130,7 +130,12 @@ def create_app(settings: Settings, seconds: float = 2.0) -> FastAPI:
     async def refused(_: Request, error: PredilectError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 422)
 
-    _routes(app, lambda: champion.served)
+    def served() -> Served:
+        if champion.served is None:
+            raise HTTPException(503, champion.absent)
+        return champion.served
+
+    _routes(app, served)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Figures for Prometheus")
     def metrics() -> bytes:
@@ -219,7 +224,11 @@ class _Figures:
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
         )  # fmt: skip
         for name, about, value in (
-            ("predilect_model_version", "Version being served.", lambda: champion.served.version.number),
+            (
+                "predilect_model_version",
+                "Version being served, 0 for none.",
+                lambda: champion.served.version.number if champion.served else 0,
+            ),
             ("predilect_model_swaps", "Champions exchanged since the start.", lambda: champion.swaps),
             ("predilect_registry_failures", "Looks at the registry that failed.", lambda: champion.failures),
         ):

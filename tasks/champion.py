@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import registry
 from predilect.tasks.settings import Settings
+from predilect.tasks.tracking import first_line
 
+NONE_YET = (
+    "predilect-ratings has no champion yet; it is served as soon as `predilect retrain ratings` or `predilect promote` "
+    "makes one."
+)
 logger = logging.getLogger(__name__)
 
 
@@ -23,12 +28,15 @@ class Champion:
     """Follows the alias `champion` of the ratings family in a thread of its own."""
 
     def __init__(self, settings: Settings, seconds: float) -> None:
-        """Load the champion now. seconds: between looks at the alias. Raises ParameterError when there is none."""
+        """Load the champion now, where there is one. seconds: between looks at the alias."""
         self._settings, self._seconds = settings, seconds
-        self.served = self._load(registry.find(settings, "ratings", registry.CHAMPION))
+        self.served: Served | None = None
+        self.absent = NONE_YET
+        """Why nothing is served, in a sentence, while nothing is."""
         self.swaps = 0
         self.failures = 0
         """Looks at the registry, or loads of a new champion, that failed; the one before is served on."""
+        self._look()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="champion", daemon=True)
         self._thread.start()
@@ -40,15 +48,22 @@ class Champion:
 
     def _follow(self) -> None:
         while not self._stop.wait(self._seconds):
-            try:
-                found = registry.by_alias(self._settings, "ratings")
-                if found is not None and found.number != self.served.version.number:
-                    self.served = self._load(found)
-                    self.swaps += 1
-                    logger.warning("Now serving %s.", found.name)
-            except Exception as error:  # the store may be away: serve on, try again
-                self.failures += 1
-                logger.warning("%s is served on: %s", self.served.version.name, error)
+            self._look()
+
+    def _look(self) -> None:
+        now = self.served
+        try:
+            found = registry.by_alias(self._settings, "ratings")
+            if found is None:
+                self.absent = NONE_YET
+            elif now is None or found.number != now.version.number:
+                self.served = self._load(found)
+                self.swaps += now is not None
+                logger.warning("Now serving %s.", found.name)
+        except Exception as error:  # the store may be away: serve on, try again
+            self.failures += 1
+            self.absent = f"The champion cannot be loaded ({first_line(error)}); the service goes on trying."
+            logger.warning("%s", f"{now.version.name} is served on: {error}" if now else self.absent)
 
     def _load(self, version: registry.Version) -> Served:
         model = RatingsModel.load(registry.model_folder(self._settings, version))

@@ -86,7 +86,12 @@ def register(server: PrefectServer, flow_runs: int, env: Mapping[str, str], fold
     if not (set(names) <= set(known) and memory.is_file() and read_json(memory) == digest):
         command = ["--no-prompt", "deploy", "--prefect-file", str(DEPLOYMENTS), "--all"]
         ran = subprocess.run(
-            [sys.executable, "-m", "prefect", *command], env=env, cwd=HERE, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "prefect", *command],
+            env=env,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if ran.returncode:
             said = (ran.stderr.strip() or ran.stdout.strip() or "no reason given").splitlines()[-1]
@@ -100,7 +105,7 @@ def register(server: PrefectServer, flow_runs: int, env: Mapping[str, str], fold
 
 def _file() -> Path:
     if not DEPLOYMENTS.is_file():
-        raise PredilectError(f"{DEPLOYMENTS} is missing; run `predilect up` from a checkout of the project.")
+        raise PredilectError(f"{DEPLOYMENTS} is missing; install Predilect again.")
     return DEPLOYMENTS
 
 

@@ -47,6 +47,11 @@ class Record:
         except (OSError, ValueError, TypeError):
             return None
 
+    @classmethod
+    def of(cls, name: str, pid: int, command: Sequence[str], settings: str) -> "Record":
+        """The record of a process that runs now."""
+        return cls(name, pid, psutil.Process(pid).create_time(), shlex.join(command), settings)
+
     def process(self) -> psutil.Process | None:
         """The process, None when it has ended, also when its pid is another's by now."""
         with contextlib.suppress(psutil.Error):
@@ -61,20 +66,24 @@ def start(name: str, command: Sequence[str], env: Mapping[str, str], folder: Pat
     """Start a process in a session of its own, its output appended to `folder/logs/NAME.log`, and keep its record."""
     log = log_file(folder, name)
     log.parent.mkdir(parents=True, exist_ok=True)
-    marked = {**env, MARK: str(folder), ROLE: name}
     with open(log, "ab") as output:
         process = subprocess.Popen(
             command,
-            env=marked,
+            env={**env, **mark(folder, name)},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
         )
-    record = Record(name, process.pid, psutil.Process(process.pid).create_time(), shlex.join(command), settings)
+    record = Record.of(name, process.pid, command, settings)
     record.write(folder)
     return record
+
+
+def mark(folder: Path, name: str) -> dict[str, str]:
+    """What the environment of a service, and of all that it starts, holds so that it is found again."""
+    return {MARK: str(folder), ROLE: name}
 
 
 def marked(folder: Path, name: str | None = None, spare_flow_runs: bool = False) -> list[psutil.Process]:

@@ -1,32 +1,42 @@
-"""`predilect up`: Prefect server, MLflow server and worker, started, repaired, looked at and stopped together."""
+"""`predilect up`: Prefect server, MLflow server, worker and service, started, repaired, looked at and stopped together.
+
+`predilect service NAME` is one of them alone, for containers and service managers: the same command line, environment
+and record, in the place of the process that was called.
+"""
 
 import contextlib
 import fcntl
 import hashlib
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 import httpx
 
 from predilect.models.errors import DataError, PredilectError
-from predilect.tasks import prefect_server, processes
+from predilect.tasks import postgres, prefect_server, processes
 from predilect.tasks.prefect_server import PrefectServer
 from predilect.tasks.runs import write_json
-from predilect.tasks.settings import ADDRESSES, QUIET, Settings
+from predilect.tasks.service_commands import (
+    NAMES,
+    SERVERS,
+    check_access,
+    command,
+    environment,
+    own_environment,
+    port,
+    url,
+)
+from predilect.tasks.settings import ADDRESSES, Settings
 
-NAMES = ("prefect", "mlflow", "worker")  # in the order of starting
-MLFLOW_SCHEMA = "mlflow"  # on PostgreSQL; Prefect has tables of the same names in the public one
 PATIENCE = 240.0  # seconds that a server may take to answer on a busy machine
-SECRETS = ("PREDILECT_POSTGRES", "PREDILECT_AUTH", "PREDILECT_AUTH_FILE")
 Say = Callable[[str], None]
 
 
@@ -44,6 +54,8 @@ class Status:
     pid: int | None
     address: str | None
     log: str
+    about: str = ""
+    """what it says of itself, such as that there is no champion yet"""
 
 
 def up(settings: Settings, say: Say = lambda _: None) -> list[Status]:
@@ -53,6 +65,11 @@ def up(settings: Settings, say: Say = lambda _: None) -> list[Status]:
     What this call started is stopped again then.
     """
     check_access(settings)
+    if settings.prefect_url or settings.mlflow_url:
+        raise DataError(
+            "PREDILECT_PREFECT_URL and PREDILECT_MLFLOW_URL say that servers run elsewhere; unset them for `predilect "
+            "up`, or start one service by `predilect service NAME`."
+        )
     settings.services.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _alone(settings):
         processes.rotate_logs(settings.services)
@@ -62,24 +79,27 @@ def up(settings: Settings, say: Say = lambda _: None) -> list[Status]:
         started: list[str] = []
         try:
             missing = [name for name in NAMES if not _lives(settings, name)]
-            for name in set(missing) & {"prefect", "mlflow"}:
-                _need_port(name, _ports(settings)[name])
-            if missing:
+            for name in missing:
+                _need_port(settings, name)
+            if set(missing) & set(SERVERS):
                 say("preparing the databases")
                 _migrate(settings, missing)
-            for name in ("prefect", "mlflow"):
+            for name in SERVERS:
                 if name in missing:
                     say(f"starting {name}")
                     started.append(name)
                     _start(settings, name)
             _wait(settings, "prefect")
             say("registering work pool, deployments, limits, automation")
-            server = prefect(settings)
-            prefect_server.register(server, settings.flow_runs, environment(settings, "worker"), settings.services)
+            server = _registered(settings)
             _wait(settings, "mlflow")
-            write_json(settings.services / ADDRESSES, {name: url(settings, name) for name in ("prefect", "mlflow")})
+            write_json(settings.services / ADDRESSES, {name: url(settings, name) for name in SERVERS})
             for run in repair(settings):
                 say(f"run {run} had lost its process; it is closed now")
+            if "ratings" in missing:
+                say("starting ratings")
+                started.append("ratings")
+                _start(settings, "ratings")
             if "worker" in missing:
                 say("starting worker")
                 started.append("worker")
@@ -87,6 +107,7 @@ def up(settings: Settings, say: Say = lambda _: None) -> list[Status]:
                 worker = _start(settings, "worker")
                 if not processes.wait_until(lambda: prefect_server.worker_online(server, since), PATIENCE, worker):
                     raise _ended(settings, "worker")
+            _wait(settings, "ratings")
         except BaseException:
             for name in reversed(started):
                 _stop(settings, name)
@@ -102,23 +123,50 @@ def down(settings: Settings) -> list[str]:
         stopped = ["worker"] if _stop(settings, "worker") else []
         with contextlib.suppress(PredilectError):
             repair(settings)
-        stopped += [name for name in ("mlflow", "prefect") if _stop(settings, name)]
+        stopped += [name for name in ("ratings", "mlflow", "prefect") if _stop(settings, name)]
         processes.stop(processes.marked(settings.services))  # whatever else bears our mark
-        if settings.postgres is None:
+        if settings.database() is None:
             (settings.services / ADDRESSES).unlink(missing_ok=True)
         return stopped
 
 
-def status(settings: Settings) -> list[Status]:
+def service(settings: Settings, name: str) -> None:
+    """Become one service: this process goes on as its program, so what stops the one stops the other.
+
+    Raises ServiceError or DataError, one sentence, when an access rule is broken, its port is taken, or the Prefect
+    server, at which the worker registers the deployments first, does not answer.
+    """
+    check_access(settings)
+    settings.services.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _need_port(settings, name)
+    if name == "worker":
+        _registered(settings)
+        repair(settings)
+    words = command(settings, name)
+    record = processes.Record.of(name, os.getpid(), words, _digest(settings, name))
+    record.write(settings.services)
+    os.chdir(settings.services)
+    os.execve(words[0], words, environment(settings, name) | processes.mark(settings.services, name))
+
+
+def migrate(settings: Settings) -> None:
+    """Bring both databases to the installed versions, before a server opens them."""
+    settings.state.mkdir(parents=True, exist_ok=True)
+    _migrate(settings, SERVERS)
+
+
+def status(settings: Settings, names: Sequence[str] = NAMES) -> list[Status]:
     """How each service is."""
     found = []
-    for name in NAMES:
+    for name in names:
         record = processes.Record.read(settings.services, name)
         lives = record is not None and record.process() is not None
-        state = "down" if not lives else "up" if _answers(settings, name) else "starting"
+        good = lives and _answers(settings, name) and (name != "worker" or _reports(settings))
+        state = "down" if not lives else "up" if good else "starting"
         address = settings.addresses().get(name) or (url(settings, name) if name != "worker" else None)
         log = str(processes.log_file(settings.services, name))
-        found.append(Status(name, state, record.pid if record and lives else None, address, log))
+        about = _about(settings) if name == "ratings" and good else ""
+        found.append(Status(name, state, record.pid if record and lives else None, address, log, about))
     return found
 
 
@@ -141,142 +189,16 @@ def prefect(settings: Settings) -> PrefectServer:
     return PrefectServer(settings.addresses().get("prefect") or url(settings, "prefect"), settings.credentials())
 
 
-def check_access(settings: Settings) -> None:
-    """Raise DataError when the servers would be open to other machines without asking who is there."""
-    if settings.credentials() is None and not settings.loopback:
-        raise DataError(
-            f"PREDILECT_HOST = {settings.host} lets other machines in, so the servers must ask who is there: set "
-            "PREDILECT_AUTH=USER:PASSWORD, or PREDILECT_AUTH_FILE to a file of mode 0600 that holds it."
-        )
-
-
-def url(settings: Settings, name: str, public: bool = False) -> str:
-    """Where a server answers: to this machine, or to browsers on others."""
-    host = settings.host if settings.host not in ("0.0.0.0", "::", "localhost") else "127.0.0.1"
-    if public and settings.public_host:
-        host = settings.public_host
-    return f"http://{f'[{host}]' if ':' in host else host}:{_ports(settings)[name]}"
-
-
-def command(settings: Settings, name: str) -> list[str]:
-    """The command line of a service; secrets are in its environment, never here."""
-    python = [sys.executable, "-m"]
-    host, port = settings.host, str(_ports(settings).get(name, ""))
-    if name == "prefect":
-        return [*python, "prefect", "server", "start", "--host", host, "--port", port]
-    if name == "mlflow":
-        app = ["--app-name", "basic-auth"] if settings.credentials() else []
-        return [*python, "mlflow", "server", "--host", host, "--port", port, "--workers", "1", *app]
-    pool = ["--pool", prefect_server.POOL, "--type", "process", "--name", prefect_server.worker_name()]
-    return [
-        *python,
-        "prefect",
-        "worker",
-        "start",
-        *pool,
-        "--limit",
-        str(settings.flow_runs),
-        "--install-policy",
-        "never",
-    ]
-
-
-def environment(settings: Settings, name: str) -> dict[str, str]:
-    """The environment of a service: the caller's, without what would lead it elsewhere or what it need not know."""
-    theirs = ("PREFECT_", "PREFECT__", "MLFLOW_")
-    env = {key: value for key, value in os.environ.items() if not key.startswith(theirs) and key not in SECRETS}
-    env |= QUIET | {"PREDILECT_HOME": str(settings.home), "PREFECT_HOME": str(settings.state / "prefect")}
-    env |= {"PREFECT_SERVER_EPHEMERAL_ENABLED": "false", "PYTHONUNBUFFERED": "1"}
-    if settings.data_dir:
-        env["PREDILECT_DATA_DIR"] = str(settings.data_dir.expanduser().resolve())
-    return env | _ENVIRONMENTS[name](settings)
-
-
-def _prefect_env(settings: Settings) -> dict[str, str]:
-    page = url(settings, "prefect", public=True)
-    env = {
-        "PREFECT_API_URL": f"{url(settings, 'prefect')}/api",
-        "PREFECT_SERVER_UI_API_URL": f"{page}/api",
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(sorted({page, url(settings, "prefect")})),
-        "PREFECT_API_DATABASE_MIGRATE_ON_START": "false",  # done before, by one process
-    }
-    if settings.postgres:
-        address = settings.postgres.get_secret_value().partition("://")[2]
-        env["PREFECT_API_DATABASE_CONNECTION_URL"] = f"postgresql+asyncpg://{address}"
-    if credentials := settings.credentials():
-        env |= {"PREFECT_SERVER_API_AUTH_STRING": credentials, "PREFECT_API_AUTH_STRING": credentials}
-    return env
-
-
-def _mlflow_env(settings: Settings) -> dict[str, str]:
-    env = {
-        "MLFLOW_BACKEND_STORE_URI": mlflow_database(settings),
-        "MLFLOW_ARTIFACTS_DESTINATION": (settings.mlruns / "artifacts").as_uri(),
-        "MLFLOW_SERVE_ARTIFACTS": "true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # saves seven processes and two gigabytes
-    }
-    if settings.public_host or not settings.loopback:
-        names = {"localhost", "127.0.0.1", settings.public_host or settings.host}
-        port = settings.mlflow_port
-        env["MLFLOW_SERVER_ALLOWED_HOSTS"] = ",".join(sorted(f"{name}:{port}" for name in names))
-        env["MLFLOW_SERVER_CORS_ALLOWED_ORIGINS"] = ",".join(sorted(f"http://{name}:{port}" for name in names))
-    if credentials := settings.credentials():
-        env["MLFLOW_AUTH_CONFIG_PATH"] = str(_mlflow_sign_in(settings, credentials))
-        env["MLFLOW_AUTH_ADMIN_PASSWORD"] = credentials.partition(":")[2]
-        env["MLFLOW_FLASK_SERVER_SECRET_KEY"] = hashlib.sha256(f"pages {credentials}".encode()).hexdigest()
-    return env
-
-
-def _worker_env(settings: Settings) -> dict[str, str]:
-    env = {
-        "PREFECT_API_URL": f"{url(settings, 'prefect')}/api",
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(prefect_server.HEARTBEAT),
-        "PREFECT_WORKER_QUERY_SECONDS": "5",
-        "PREFECT_CLIENT_MAX_RETRIES": "8",  # with growing pauses: a server may be away for more than a minute
-        "MLFLOW_TRACKING_URI": url(settings, "mlflow"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-    }
-    if credentials := settings.credentials():
-        user, _, password = credentials.partition(":")
-        env |= {
-            "PREFECT_API_AUTH_STRING": credentials,
-            "MLFLOW_TRACKING_USERNAME": user,
-            "MLFLOW_TRACKING_PASSWORD": password,
-        }
-    return env
-
-
-_ENVIRONMENTS = {"prefect": _prefect_env, "mlflow": _mlflow_env, "worker": _worker_env}
-
-
-def mlflow_database(settings: Settings) -> str:
-    """MLflow's database as its server opens it."""
-    if settings.postgres is None:
-        return settings.mlflow_database
-    address = settings.postgres.get_secret_value().partition("://")[2]
-    more = "&" if "?" in address else "?"
-    return f"postgresql+psycopg2://{address}{more}options=-csearch_path%3D{MLFLOW_SCHEMA}"
-
-
-def _mlflow_sign_in(settings: Settings, credentials: str) -> Path:
-    """The file that tells MLflow who may sign in; other credentials make another list of users."""
-    user = credentials.partition(":")[0]
-    users = settings.mlruns / f"users-{hashlib.sha256(credentials.encode()).hexdigest()[:12]}.db"
-    path = settings.services / "mlflow_sign_in.ini"
-    text = (
-        "[mlflow]\ndefault_permission = READ\n"
-        f"database_uri = sqlite:///{users}\nadmin_username = {user}\n"
-        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
-    )
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    draft.rename(path)
-    return path
-
-
-def _ports(settings: Settings) -> dict[str, int]:
-    return {"prefect": settings.prefect_port, "mlflow": settings.mlflow_port}
+def _registered(settings: Settings) -> PrefectServer:
+    """The Prefect server, with everything in it that it must hold; waited for, where it is just starting."""
+    server = prefect(settings)
+    until = time.monotonic() + PATIENCE
+    while not server.healthy():
+        if time.monotonic() > until:
+            raise ServiceError(f"The Prefect server {server.address} does not answer; see its log.")
+        time.sleep(1)
+    prefect_server.register(server, settings.flow_runs, environment(settings, "worker"), settings.services)
+    return server
 
 
 @contextlib.contextmanager
@@ -292,7 +214,7 @@ def _alone(settings: Settings) -> Iterator[None]:
 
 def _digest(settings: Settings, name: str) -> str:
     """Of what decides a service, without what differs from one terminal to the next."""
-    ours = _ENVIRONMENTS[name](settings)
+    ours = own_environment(settings, name)
     ours.pop("PATH", None)
     return hashlib.sha256(json.dumps([command(settings, name), ours], sort_keys=True).encode()).hexdigest()
 
@@ -318,19 +240,22 @@ def _stop_unwanted(settings: Settings) -> list[str]:
     return stopped
 
 
-def _need_port(name: str, port: int) -> None:
+def _need_port(settings: Settings, name: str) -> None:
+    listens = port(settings, name)
+    if listens is None:
+        return
     with socket.socket() as probe:
         probe.settimeout(1)
-        taken = probe.connect_ex(("127.0.0.1", port)) == 0
-    who = processes.holder(port)
+        taken = probe.connect_ex(("127.0.0.1", listens)) == 0
+    who = processes.holder(listens)
     if taken or who:
         raise ServiceError(
-            f"Port {port} for {name} is held by {who or 'a process of another user'}; stop it, or choose another port "
-            f"with `--{name}-port` or PREDILECT_{name.upper()}_PORT."
+            f"Port {listens} for {name} is held by {who or 'a process of another user'}; stop it, or choose another "
+            f"port with `--{name}-port` or PREDILECT_{name.upper()}_PORT."
         )
 
 
-def _migrate(settings: Settings, missing: list[str]) -> None:
+def _migrate(settings: Settings, missing: Sequence[str]) -> None:
     """Bring both databases to the versions of the installed servers, each by one process before any server opens it."""
     from predilect.tasks import tracking
 
@@ -342,16 +267,16 @@ def _migrate(settings: Settings, missing: list[str]) -> None:
         )
         if ran.returncode:
             raise ServiceError(
-                f"Prefect's database cannot be prepared: {_without_secrets(settings, _last(ran.stderr))}"
+                f"Prefect's database cannot be prepared: {postgres.without_secrets(settings, _last(ran.stderr))}"
             )
 
     def of_mlflow() -> None:
         try:
-            if settings.postgres is not None:
-                _make_schema(settings.postgres.get_secret_value())
-            tracking.migrate(settings, mlflow_database(settings))
+            if address := settings.database():
+                postgres.make_schema(address)
+            tracking.migrate(settings, postgres.mlflow_database(settings))
         except Exception as error:
-            said = _without_secrets(settings, str(error).strip().partition("\n")[0][:300])
+            said = postgres.without_secrets(settings, str(error).strip().partition("\n")[0][:300])
             raise ServiceError(f"MLflow's database cannot be prepared: {said}") from None
 
     jobs = [job for name, job in (("prefect", of_prefect), ("mlflow", of_mlflow)) if name in missing]
@@ -360,23 +285,8 @@ def _migrate(settings: Settings, missing: list[str]) -> None:
             done.result()
 
 
-def _make_schema(address: str) -> None:
-    import psycopg2
-
-    connection = psycopg2.connect(f"postgresql://{address.partition('://')[2]}")
-    with contextlib.closing(connection), connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {MLFLOW_SCHEMA}")
-
-
 def _last(text: str) -> str:
     return (text.strip().splitlines() or ["no reason given"])[-1][:300]
-
-
-def _without_secrets(settings: Settings, text: str) -> str:
-    if settings.postgres is None:
-        return text
-    secret = settings.postgres.get_secret_value()
-    return text.replace(secret.partition("://")[2].rpartition("@")[0] or secret, "…")
 
 
 def _start(settings: Settings, name: str) -> processes.Record:
@@ -400,11 +310,28 @@ def _answers(settings: Settings, name: str) -> bool:
         return True  # it has nothing to ask; that it lives was looked at
     if name == "prefect":
         return prefect(settings).healthy()
-    address = settings.addresses().get(name) or url(settings, name)
+    good, path = ((200, 503), "healthz") if name == "ratings" else ((200, 401), "health")
+    answer = _get(f"{settings.addresses().get(name) or url(settings, name)}/{path}")
+    return answer is not None and answer.status_code in good
+
+
+def _reports(settings: Settings) -> bool:
+    """Whether the worker reports to the Prefect server; taken for granted while that does not answer."""
+    server = prefect(settings)
+    return not server.healthy() or prefect_server.worker_online(server, "")
+
+
+def _about(settings: Settings) -> str:
+    answer = _get(f"{url(settings, 'ratings')}/healthz")
+    said: dict[str, str] = answer.json() if answer is not None else {}
+    return said.get("model") or said.get("detail") or ""
+
+
+def _get(address: str) -> httpx.Response | None:
     try:
-        return httpx.get(f"{address}/health", timeout=5, trust_env=False).status_code in (200, 401)
+        return httpx.get(address, timeout=5, trust_env=False)
     except httpx.HTTPError:
-        return False
+        return None
 
 
 def _wait(settings: Settings, name: str) -> None:
@@ -417,7 +344,9 @@ def _ended(settings: Settings, name: str) -> ServiceError:
     log = processes.log_file(settings.services, name)
     said = next((line for line in reversed(processes.tail(log, 20)) if line.strip()), "nothing")
     how = "does not answer" if _lives(settings, name) else "ended at once"
-    return ServiceError(f"{name} {how}; its log {log} ends with: {_without_secrets(settings, said.strip())[:300]}")
+    return ServiceError(
+        f"{name} {how}; its log {log} ends with: {postgres.without_secrets(settings, said.strip())[:300]}"
+    )
 
 
 def _ended_flow_runs(settings: Settings) -> set[str]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -52,11 +52,18 @@ class Settings(BaseSettings):
     public_host: str | None = Field(default=None, description="Name that browsers use for this machine; default: host.")
     prefect_port: int = Field(default=4200, ge=1, le=65535, description="Port of the Prefect server.")
     mlflow_port: int = Field(default=5000, ge=1, le=65535, description="Port of the MLflow server.")
+    ratings_port: int = Field(default=8000, ge=1, le=65535, description="Port of the service on the ratings champion.")
+    prefect_url: str | None = Field(
+        default=None, description="Where the Prefect server answers if another machine or container runs it."
+    )
+    mlflow_url: str | None = Field(default=None, description="The same of the MLflow server.")
     flow_runs: int = Field(default=2, ge=1, description="Flow runs that the worker starts at the same time.")
     postgres: SecretStr | None = Field(
         default=None, description="postgresql://USER:PASSWORD@HOST/NAME for both servers; default: SQLite under `home`."
     )
-    auth: SecretStr | None = Field(default=None, description="USER:PASSWORD that both servers ask for.")
+    postgres_password: SecretStr | None = Field(default=None, description="Its password, where the address has none.")
+    postgres_password_file: Path | None = Field(default=None, description="File (mode 0600) that holds it.")
+    auth: SecretStr | None = Field(default=None, description="USER:PASSWORD that the servers and the service ask for.")
     auth_file: Path | None = Field(default=None, description="File (mode 0600) that holds `auth`.")
 
     def model_post_init(self, _: Any) -> None:
@@ -107,12 +114,29 @@ class Settings(BaseSettings):
             return self.host == "localhost"
 
     def addresses(self) -> dict[str, str]:
-        """Where the servers that `predilect up` started answer, by `prefect` and `mlflow`; empty when none are up."""
+        """Where the servers answer, by `prefect` and `mlflow`: as set, else as `predilect up` started them."""
+        elsewhere = {"prefect": self.prefect_url, "mlflow": self.mlflow_url}
         try:
             found: dict[str, str] = json.loads((self.services / ADDRESSES).read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return {}
-        return found
+            found = {}
+        return found | {name: url.rstrip("/") for name, url in elsewhere.items() if url}
+
+    def database(self) -> str | None:
+        """The address of the PostgreSQL database, its password in it; None when the databases are SQLite's.
+
+        Raises DataError when the password's file cannot be read or others can read it.
+        """
+        if self.postgres is None:
+            return None
+        parts = urlsplit(self.postgres.get_secret_value())
+        password = self.postgres_password.get_secret_value() if self.postgres_password else None
+        if password is None and self.postgres_password_file is not None:
+            password = _secret("PREDILECT_POSTGRES_PASSWORD_FILE", self.postgres_password_file)
+        if password is None or parts.password is not None:
+            return parts.geturl()
+        user, _, place = parts.netloc.rpartition("@")
+        return parts._replace(netloc=f"{user}:{quote(password, safe='')}@{place}").geturl()
 
     def credentials(self) -> str | None:
         """USER:PASSWORD from the environment or from a file that others cannot read.
@@ -121,7 +145,7 @@ class Settings(BaseSettings):
         """
         if self.auth is None and self.auth_file is None:
             return None
-        said = self.auth.get_secret_value() if self.auth else _secret(Path(self.auth_file or ""))
+        said = self.auth.get_secret_value() if self.auth else _secret("PREDILECT_AUTH_FILE", Path(self.auth_file or ""))
         user, colon, password = said.partition(":")
         if not (user and colon and len(password) >= 12):
             where = "PREDILECT_AUTH" if self.auth else f"PREDILECT_AUTH_FILE = {self.auth_file}"
@@ -129,7 +153,7 @@ class Settings(BaseSettings):
         return said
 
 
-def _secret(path: Path) -> str:
+def _secret(setting: str, path: Path) -> str:
     try:
         mode = path.stat().st_mode & 0o777
         if mode & 0o077:
@@ -138,7 +162,7 @@ def _secret(path: Path) -> str:
             )
         return path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise DataError(f"PREDILECT_AUTH_FILE = {path} cannot be read ({error.strerror}); correct the path.") from error
+        raise DataError(f"{setting} = {path} cannot be read ({error.strerror}); correct the path.") from error
 
 
 def prepare_environment(settings: Settings) -> None:

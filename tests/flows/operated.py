@@ -44,11 +44,13 @@ class Operated:
         theirs = ("PREFECT", "MLFLOW", "PREDILECT")
         plain = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
         ports = {"PREDILECT_PREFECT_PORT": str(free_port()), "PREDILECT_MLFLOW_PORT": str(free_port())}
+        ports["PREDILECT_RATINGS_PORT"] = str(free_port())
         data = {name: value for name, value in os.environ.items() if name == "PREDILECT_DATA_DIR"}
         self.env = {**plain, **data, **ports, "PREDILECT_HOME": str(home), **extra}
         self.home = home
         self.credentials: str | None = None
         self.prefect = f"http://127.0.0.1:{ports['PREDILECT_PREFECT_PORT']}"
+        self.ratings = f"http://127.0.0.1:{ports['PREDILECT_RATINGS_PORT']}"
         self.mlflow = f"http://127.0.0.1:{ports['PREDILECT_MLFLOW_PORT']}"
 
     def predilect(self, *words: str, ok: bool = True) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 from operated import Operated, until
 
@@ -43,6 +44,15 @@ def test_up_again_changes_nothing(operated: Operated) -> None:
     assert all(before.values())
     operated.predilect("up")
     assert operated.pids() == before
+
+
+def test_the_service_runs_beside_them_and_waits_for_a_champion(operated: Operated) -> None:
+    answer = httpx.get(f"{operated.ratings}/healthz")
+    assert answer.status_code == 503
+    (found,) = json.loads(operated.predilect("status", "ratings", "--json").stdout)
+    assert found["state"] == "up"
+    assert "has no champion yet" in found["about"]
+    assert found["about"] == answer.json()["detail"]
 
 
 def test_who_holds_a_port_is_named(operated: Operated, tmp_path: Path) -> None:

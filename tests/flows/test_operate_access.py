@@ -14,7 +14,7 @@ import pytest
 from operated import Operated, free_port
 
 from predilect.models.errors import DataError
-from predilect.tasks import services
+from predilect.tasks import service_commands as services
 from predilect.tasks.settings import Settings
 
 DATABASE_PASSWORD, PASSWORD = "database-secret-1", "correct-horse-battery"

@@ -1,5 +1,6 @@
 """The HTTP service by real requests: answers are the model's, mistakes are named, a new champion loses no request."""
 
+import asyncio
 import base64
 import os
 import socket
@@ -14,7 +15,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from fastapi import FastAPI
 
+from predilect.flows.serve_ratings import create_app
 from predilect.models.ids import IdMap
 from predilect.models.ratings import RatingScale, RatingsModel, VBConfig
 from predilect.models.ratings.groups import Group
@@ -186,7 +189,7 @@ def test_a_new_champion_takes_over_and_loses_no_request(served: Settings, client
 def test_beyond_loopback_a_password_is_asked_for(served: Settings) -> None:
     port = _free_port()
     bare = _serve(served, port, PREDILECT_HOST="0.0.0.0")
-    assert "there is no password" in bare.communicate(timeout=60)[1]
+    assert "set PREDILECT_AUTH" in bare.communicate(timeout=60)[1]
     assert bare.returncode == 2
     process = _serve(served, port, PREDILECT_AUTH=AUTH)
     try:
@@ -211,7 +214,44 @@ def test_beyond_loopback_a_password_is_asked_for(served: Settings) -> None:
         process.wait(20)
 
 
-def test_without_a_champion_one_sentence(tmp_path: Path) -> None:
-    process = _serve(Settings(home=tmp_path), _free_port())
-    assert "has no champion yet" in process.communicate(timeout=60)[1]
-    assert process.returncode == 2
+def _get(app: FastAPI, path: str) -> httpx.Response:
+    """The answer of a service in this process."""
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+            return await client.get(path)
+
+    return asyncio.run(ask())
+
+
+def test_a_registry_that_is_away_is_a_sentence(served: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise ConnectionError("no route to the store")
+
+    monkeypatch.setattr(registry, "by_alias", away)
+    app = create_app(served, 60)
+    answer = _get(app, "/healthz")
+    assert answer.status_code == 503
+    assert "no route to the store" in answer.json()["detail"]
+    assert "predilect_model_version 0.0" in _get(app, "/metrics").text
+    app.state.champion.close()
+
+
+def test_without_a_champion_one_sentence_until_there_is_one(served: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    champion = registry.by_alias(served, "ratings")
+    found: list[registry.Version] = []
+    monkeypatch.setattr(registry, "by_alias", lambda *_: found[0] if found else None)
+    app = create_app(served, 0.05)
+    for path in ("/healthz", "/recommend?user=u03"):
+        answer = _get(app, path)
+        assert answer.status_code == 503
+        assert "has no champion yet" in answer.json()["detail"]
+    assert champion is not None
+    found.append(champion)
+    for _ in range(200):
+        if _get(app, "/healthz").status_code == 200:
+            break
+        time.sleep(0.05)
+    assert _get(app, "/healthz").json()["model"] == champion.uri
+    assert "predilect_model_swaps 0.0" in _get(app, "/metrics").text
+    app.state.champion.close()
