@@ -26,6 +26,7 @@ from predilect.tasks.parameters_retrain import (
     RetrainRatingsParameters,
     training_parameters,
 )
+from predilect.tasks.patience import patience
 from predilect.tasks.promotion import PROMOTE, REFUSE, SKIP, Decision
 from predilect.tasks.retrain_data import Busy, Found, Memory
 from predilect.tasks.retrain_family import Steps, volume_checks
@@ -65,7 +66,7 @@ def retrain(family: Family, parameters: Any) -> State[dict[str, Any]]:
     """
     settings, steps = Settings(), family.steps()
     try:
-        with retrain_data.memory(settings, family.name, parameters.data) as known:
+        with patience(), retrain_data.memory(settings, family.name, parameters.data) as known:
             found = find_task(parameters.data, known)
             if not found.new:
                 reason = f"Nothing new: all {len(found.files)} files were there on {known.watermark}."
@@ -152,6 +153,7 @@ def _compare_and_promote(
         champion = registry.by_alias(settings, version.family)
         if champion and champion.number == version.number:
             reason = "The challenger is champion: a retraining that was cut short had promoted it."
+            registry.promote(settings, version, basis=version.number, reason=reason)
             return Decision(PROMOTE, [reason], checks, facts=facts)
         decision = _judge(steps, parameters, settings, version, champion)
         decision.checks = [*checks, *decision.checks]

@@ -18,6 +18,7 @@ from typing import Any
 
 from predilect.models.errors import ParameterError, PredilectError
 from predilect.tasks.output import new_folder
+from predilect.tasks.patience import retried
 from predilect.tasks.runs import RESULTS, mlflow_id, read_json
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import TrackingError, as_default, fetch_model, first_line, shown, store
@@ -65,6 +66,7 @@ def model_name(family: str) -> str:
     return f"predilect-{family}"
 
 
+@retried(TrackingError)
 def register(settings: Settings, run: Path, tags: Mapping[str, str] | None = None) -> Version:
     """The version of a finished training run; made in one call, and only once a run.
 
@@ -104,12 +106,14 @@ def register(settings: Settings, run: Path, tags: Mapping[str, str] | None = Non
         return _version(client, family, made, {})
 
 
+@retried(TrackingError)
 def versions(settings: Settings, family: str) -> list[Version]:
     """All versions, newest first; none when nothing was registered."""
     with _client(settings) as client:
         return _versions(client, family)
 
 
+@retried(TrackingError)
 def by_alias(settings: Settings, family: str, alias: str = CHAMPION) -> Version | None:
     """The version that has the alias, None when none has."""
     with _client(settings) as client:
@@ -129,12 +133,14 @@ def find(settings: Settings, family: str, text: str) -> Version:
     )
 
 
+@retried(TrackingError)
 def set_challenger(settings: Settings, version: Version) -> None:
     """Give the version the alias `challenger`."""
     with _locked(settings, version.family), _client(settings) as client:
         client.set_registered_model_alias(model_name(version.family), CHALLENGER, str(version.number))
 
 
+@retried(TrackingError)
 def tag(settings: Settings, version: Version, tags: Mapping[str, str]) -> None:
     """Say something of a version, and of its training run."""
     with _client(settings) as client:
@@ -143,12 +149,14 @@ def tag(settings: Settings, version: Version, tags: Mapping[str, str]) -> None:
             client.set_tag(version.run_id, key, value[:5000])
 
 
+@retried(TrackingError)
 def describe(settings: Settings, version: Version, text: str) -> None:
     """Show `text` (Markdown) as the version's description."""
     with _client(settings) as client:
         client.update_model_version(model_name(version.family), str(version.number), text)
 
 
+@retried(TrackingError)
 def promote(settings: Settings, version: Version, *, basis: int | None, reason: str) -> None:
     """Make the version champion if the champion is still `basis` (a number, None: there was none, or ANY).
 
@@ -156,7 +164,9 @@ def promote(settings: Settings, version: Version, *, basis: int | None, reason: 
     """
     with _locked(settings, version.family), _client(settings) as client:
         current = _aliases(client, version.family).get(CHAMPION)
-        if current == version.number:
+        if current == version.number:  # perhaps by a process that died before it had noted why
+            if "predilect.promoted" not in client.get_model_version(model_name(version.family), str(current)).tags:
+                _note(client, version.family, current, reason)
             return
         if basis not in (ANY, current):
             seen, now = (f"version {n}" if n is not None else "none" for n in (basis, current))
@@ -184,6 +194,7 @@ def rollback(settings: Settings, family: str, reason: str = "rolled back by hand
         return _get(client, family, history[-2]), _get(client, family, current)
 
 
+@retried(TrackingError)
 def model_folder(settings: Settings, version: Version) -> Path:
     """The version's model folder on this machine, fetched from the store once; complete or absent."""
     folder = settings.state / "models" / f"{model_name(version.family)}-{version.source.rpartition('/')[2]}"
@@ -284,6 +295,11 @@ def _move(client: Any, family: str, number: int, history: list[int], reason: str
     name = model_name(family)
     client.set_registered_model_tag(name, HISTORY, json.dumps(history[-100:]))
     client.set_registered_model_alias(name, CHAMPION, str(number))
+    _note(client, family, number, reason)
+
+
+def _note(client: Any, family: str, number: int, reason: str) -> None:
+    name = model_name(family)
     client.set_model_version_tag(name, str(number), "predilect.promoted", _now())
     client.set_model_version_tag(name, str(number), "predilect.promoted_because", reason[:5000])
 

@@ -23,8 +23,8 @@ QUIET = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     # A fresh database on a busy machine takes a while.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
-    # A tracking server that is away is reported after seconds, not minutes; results are kept and logged later.
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    # What fails is tried again by `patience.py`, which knows what may be done twice; results are kept meanwhile.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
 }
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from predilect.models.errors import PredilectError
 from predilect.tasks.lines import append_line, whole_lines
+from predilect.tasks.patience import patience, retried
 from predilect.tasks.runs import abandoned, end_servers, read_json, write_json
 from predilect.tasks.settings import Settings
 
@@ -111,13 +112,15 @@ class Tracker:
     def flush(self) -> str | None:
         """Send what is new; the MLflow run id, or None when the store is away (said once, kept for later)."""
         try:
-            return self.send()
+            with patience(0 if (self.folder / ".untracked").exists() else 1):  # the run has better to do than wait
+                return self.send()
         except TrackingError as error:
             if not (self.folder / ".untracked").exists():
                 (self.folder / ".untracked").touch()
                 log.warning("%s", error)
             return None
 
+    @retried(TrackingError)
     def send(self) -> str | None:
         """Like `flush`, but a store that cannot be written raises TrackingError, with what to do."""
         state_file = self.folder / STATE
