@@ -1,6 +1,7 @@
 """The canonical ratings table: ids as codes in sorted order, its digest, and its Parquet file."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -35,13 +36,9 @@ class Coded:
         names = encoded.chunk(0).dictionary
         codes = np.concatenate([part.indices.fill_null(-1).to_numpy() for part in encoded.chunks]).astype(np.int32)
         used = np.flatnonzero(np.bincount(codes + 1, minlength=len(names) + 1)[1:])
-        names = names.take(pa.array(used))
-        if infer_integers and pa.types.is_string(names.type):
-            names = _as_integers(names)
-        order = pc.sort_indices(names).to_numpy()
-        place = np.full(len(encoded.chunk(0).dictionary) + 1, -1, np.int32)  # The last is for code -1.
-        place[used[order]] = np.arange(len(order), dtype=np.int32)
-        return cls(names.take(pa.array(order)), place[codes])
+        place = np.full(len(names) + 1, -1, np.int32)  # The last is for code -1.
+        names, place[used] = sorted_names(names.take(pa.array(used)), infer_integers=infer_integers)
+        return cls(names, place[codes])
 
     def take(self, rows: NDArray[np.int64]) -> Self:
         """These rows, with the same names."""
@@ -53,15 +50,7 @@ class Coded:
 
     def update(self, digest: Any) -> None:
         """Feed the content to a hash."""
-        digest.update(f"{self.names.type}:{len(self.names)}:{len(self.codes)};".encode())
-        if pa.types.is_string(self.names.type):
-            digest.update(pc.binary_length(self.names).to_numpy().astype("<i8").data)
-            _, offsets, text = self.names.buffers()
-            bounds = np.frombuffer(offsets, np.int32)[self.names.offset :][: len(self.names) + 1]
-            digest.update(text[bounds[0] : bounds[-1]] if text else b"")
-        else:
-            digest.update(self.names.to_numpy().astype("<i8").data)
-        digest.update(self.codes.astype("<i4", copy=False).data)
+        update_column(digest, self.names, len(self.codes), [self.codes])
 
 
 @dataclass(frozen=True)
@@ -91,15 +80,12 @@ class CanonicalRatings:
 
     def digest(self) -> str:
         """SHA-256 of the content in row order, as hex; it does not depend on how Parquet encodes it."""
-        total = hashlib.sha256(b"predilect-ratings-1;")
-        for part in (self.users, self.items, self.folds):
-            if part is not None:
-                part.update(total)
-        total.update(self.ratings.astype("<f8", copy=False).data)
-        if self.timestamps is not None:
-            total.update(b"timestamp;")
-            total.update(self.timestamps.astype("<i8", copy=False).data)
-        return total.hexdigest()
+        coded = [part for part in (self.users, self.items, self.folds) if part is not None]
+        return digest_of(
+            [(part.names, len(self), [part.codes]) for part in coded],
+            [self.ratings],
+            None if self.timestamps is None else [self.timestamps],
+        )
 
     def write(self, path: Path) -> None:
         """Write `path` as Parquet, a group of rows at a time."""
@@ -119,6 +105,48 @@ class CanonicalRatings:
                 if self.folds is not None:
                     columns.append(self.folds.decode(self.folds.codes[rows]))
                 writer.write_table(pa.table(columns, schema=schema))
+
+
+def digest_of(
+    coded: Iterable[tuple[pa.Array, int, Iterable[NDArray[np.int32]]]],
+    ratings: Iterable[NDArray[np.float64]],
+    timestamps: Iterable[NDArray[np.int64]] | None,
+) -> str:
+    """See `CanonicalRatings.digest`; every column may come in pieces. coded: names, rows and codes of each."""
+    total = hashlib.sha256(b"predilect-ratings-1;")
+    for names, n_rows, codes in coded:
+        update_column(total, names, n_rows, codes)
+    for some in ratings:
+        total.update(some.astype("<f8", copy=False).data)
+    if timestamps is not None:
+        total.update(b"timestamp;")
+        for times in timestamps:
+            total.update(times.astype("<i8", copy=False).data)
+    return total.hexdigest()
+
+
+def update_column(digest: Any, names: pa.Array, n_rows: int, codes: Iterable[NDArray[np.int32]]) -> None:
+    """Feed a column of names to a hash: the distinct ones, and the code of each row, in pieces."""
+    digest.update(f"{names.type}:{len(names)}:{n_rows};".encode())
+    if pa.types.is_string(names.type):
+        digest.update(pc.binary_length(names).to_numpy().astype("<i8").data)
+        _, offsets, text = names.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[names.offset :][: len(names) + 1]
+        digest.update(text[bounds[0] : bounds[-1]] if text else b"")
+    else:
+        digest.update(names.to_numpy().astype("<i8").data)
+    for some in codes:
+        digest.update(some.astype("<i4", copy=False).data)
+
+
+def sorted_names(names: pa.Array, *, infer_integers: bool) -> tuple[pa.Array, NDArray[np.int32]]:
+    """Distinct names in order, and the place of each there; see `Coded.of`."""
+    if infer_integers and pa.types.is_string(names.type):
+        names = _as_integers(names)
+    order = pc.sort_indices(names).to_numpy()
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return names.take(pa.array(order)), place
 
 
 def _as_integers(names: pa.Array) -> pa.Array:

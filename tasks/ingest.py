@@ -21,7 +21,7 @@ from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.output import new_folder
 from predilect.tasks.rating_scale import doubts
 from predilect.tasks.readers import AUTO, choose
-from predilect.tasks.readers.base import Chunk, Reading, gather
+from predilect.tasks.readers.base import Chunk, Reader, Reading, gather
 from predilect.tasks.readers.source import Source, base_name
 
 TABLE, MANIFEST = "ratings.parquet", "manifest.json"
@@ -48,43 +48,96 @@ def ingest_ratings(
     The same content with the same options is ingested once. Raises DataError or ParameterError, one sentence, and
     then leaves nothing behind.
     """
-    options = options or IngestOptions()
+    asked = ask(source, data_dir, out_dir, options or IngestOptions())
+    earlier = earlier_manifest(asked.folder)
+    if earlier is not None:
+        return IngestSummary(asked.folder, asked.folder / TABLE, earlier, True)
+
+    reading = asked.read()
+    table, facts = _canonical(reading, asked.label, asked.options)
+    times = table.timestamps
+    manifest = asked.manifest(
+        reading,
+        digest=table.digest(),
+        rows=len(table),
+        n_users=len(table.users.names),
+        n_items=len(table.items.names),
+        scale=facts["scale"],
+        time_span=None if times is None else [int(times.min()), int(times.max())],
+        folds=None if table.folds is None else table.folds.names.to_pylist(),
+        merged=facts["merged"],
+    )
+    progress.report("ingest", 0.8, "writing")
+    if asked.folder.exists() and earlier_manifest(asked.folder) is None:
+        shutil.rmtree(asked.folder, ignore_errors=True)  # A damaged one; a whole one is what another process just made.
+    with new_folder(asked.folder, replace=False) as draft:
+        table.write(draft / TABLE)
+        (draft / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
+    return IngestSummary(asked.folder, asked.folder / TABLE, manifest, False)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A source that was found, how it is to be read, and the folder that its ratings go to."""
+
+    name: str
+    source: Source
+    member: str
+    members: tuple[str, ...]
+    reader: Reader
+    options: IngestOptions
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        """The source in messages."""
+        return self.source.label(self.member)
+
+    def read(self) -> Reading:
+        """Begin to read."""
+        return self.reader.read(self.source, self.member, self.options.columns)
+
+    def manifest(
+        self,
+        reading: Reading,
+        *,
+        digest: str,
+        rows: int,
+        n_users: int,
+        n_items: int,
+        scale: dict[str, Any],
+        time_span: list[int] | None,
+        folds: list[str] | None,
+        merged: int,
+    ) -> dict[str, Any]:
+        """What `manifest.json` says of the ratings, once they have been read."""
+        return {
+            "name": self.name,
+            "source": ", ".join(self.source.short_name(m) for m in self.members),
+            "digest": digest,
+            "rows": rows,
+            "n_users": n_users,
+            "n_items": n_items,
+            "scale": scale,
+            "time_span": time_span,
+            "folds": folds,
+            "reader": self.reader.name,
+            "options": {**asdict(self.options), "columns": reading.columns},
+            "duplicates": {"policy": self.options.duplicates, "merged": merged},
+            "left_out": {"count": reading.left_out, "reason": reading.left_out_reason} if reading.left_out else None,
+            "warnings": reading.warnings,
+        }
+
+
+def ask(source: str, data_dir: Path | None, out_dir: Path, options: IngestOptions, kind: str = "") -> Asked:
+    """Find a source and its reader. kind: of the folder, in its name, where there is more than one."""
     name, path, reader_name = locate(source, data_dir, options.reader)
     found, member, reader = choose(Source(path), reader_name, by_columns=bool(options.columns))
     members = reader.members(found, member)
-    asked = asdict(options)
-    key = [VERSION, name, reader.name, asked, [found.short_name(m) for m in members], found.digest(members)]
+    key = [VERSION, name, reader.name, asdict(options), [found.short_name(m) for m in members], found.digest(members)]
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-    folder = out_dir / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}-{digest[:12]}"
-    earlier = _earlier(folder)
-    if earlier is not None:
-        return IngestSummary(folder, folder / TABLE, earlier, True)
-
-    reading = reader.read(found, member, options.columns)
-    table, facts = _canonical(reading, found.label(member), options)
-    manifest = {
-        "name": name,
-        "source": ", ".join(found.short_name(m) for m in members),
-        "digest": table.digest(),
-        "rows": len(table),
-        "n_users": len(table.users.names),
-        "n_items": len(table.items.names),
-        "scale": facts["scale"],
-        "time_span": None if table.timestamps is None else [int(table.timestamps.min()), int(table.timestamps.max())],
-        "folds": None if table.folds is None else table.folds.names.to_pylist(),
-        "reader": reader.name,
-        "options": {**asked, "columns": reading.columns},
-        "duplicates": {"policy": options.duplicates, "merged": facts["merged"]},
-        "left_out": {"count": reading.left_out, "reason": reading.left_out_reason} if reading.left_out else None,
-        "warnings": reading.warnings,
-    }
-    progress.report("ingest", 0.8, "writing")
-    if folder.exists() and _earlier(folder) is None:
-        shutil.rmtree(folder, ignore_errors=True)  # A damaged one; a whole one is what another process just made.
-    with new_folder(folder, replace=False) as draft:
-        table.write(draft / TABLE)
-        (draft / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
-    return IngestSummary(folder, folder / TABLE, manifest, False)
+    folder = out_dir / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}{kind}-{digest[:12]}"
+    return Asked(name, found, member, members, reader, options, folder)
 
 
 def locate(source: str, data_dir: Path | None, reader: str = AUTO) -> tuple[str, Path, str]:
@@ -104,7 +157,7 @@ def locate(source: str, data_dir: Path | None, reader: str = AUTO) -> tuple[str,
     return (path.resolve().parent.name or name) if name == "ratings" else name, path, reader
 
 
-def _earlier(folder: Path) -> dict[str, Any] | None:
+def earlier_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a complete folder, or None."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -130,16 +183,15 @@ def _canonical(reading: Reading, label: str, options: IngestOptions) -> tuple[Ca
     where = chunk.where
     del chunk
     values, counts = checks.distinct(table.ratings)
-    checks.check_enough(table, values, label)
+    checks.check_enough(len(table), table.users.names, table.items.names, values, label)
     scale, inferred = checks.choose_scale(values, reading.scale, options)
     if inferred:
         reading.warnings += doubts(values, counts, scale)
     if not options.leave_to_contract:
         checks.check_scale(values, scale, table.ratings, label, where)
     table, scale, merged = checks.merge(table, scale, options, label, where, reading.warnings)
-    reading.warnings += checks.doubtful_ids(table)
-    facts = {"low": scale.low, "high": scale.high, "levels": scale.levels(), "inferred": inferred}
-    return table, {"scale": facts, "merged": merged}
+    reading.warnings += checks.doubtful_ids(len(table), len(table.users.names), len(table.items.names))
+    return table, {"scale": checks.scale_facts(scale, inferred), "merged": merged}
 
 
 def _collect(reading: Reading, label: str) -> Chunk:
@@ -154,9 +206,5 @@ def _collect(reading: Reading, label: str) -> Chunk:
             yield chunk
 
     whole = gather(counted())
-    if not n_rows:
-        why = (
-            f"all {reading.left_out:,} rows are left out ({reading.left_out_reason})" if reading.left_out else "no rows"
-        )
-        raise DataError(f"{label} holds no ratings ({why}); give a file with one rating a line.")
+    checks.refuse_empty(n_rows, reading, label)
     return whole

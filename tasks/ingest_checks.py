@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,11 @@ from predilect.models.errors import DataError, ParameterError
 from predilect.tasks.canonical import CanonicalRatings
 from predilect.tasks.rating_scale import Values, infer_step, on_scale
 from predilect.tasks.readers import AUTO
-from predilect.tasks.readers.base import Scale, Where
+from predilect.tasks.readers.base import Reading, Scale, Where
 
 # From here on, unix times are in thousandths, millionths or billionths of a second: the first is the year 5138.
 _TIME_UNITS = {1e11: 1_000, 1e14: 1_000_000, 1e17: 1_000_000_000}
-_EXAMPLES = 3
+EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,21 @@ def distinct(ratings: Values) -> tuple[Values, NDArray[np.int64]]:
     return values[order], found.field("counts").to_numpy()[order]
 
 
-def check_enough(table: CanonicalRatings, values: Values, label: str) -> None:
-    """Raise DataError when nothing can be learnt: one user, one item, or one rating throughout."""
-    for what, names in (("user", table.users.names), ("item", table.items.names)):
+def refuse_empty(n_rows: int, reading: Reading, label: str) -> None:
+    """Raise DataError when a source that has been read held no rating at all."""
+    if not n_rows:
+        why = (
+            f"all {reading.left_out:,} rows are left out ({reading.left_out_reason})" if reading.left_out else "no rows"
+        )
+        raise DataError(f"{label} holds no ratings ({why}); give a file with one rating a line.")
+
+
+def check_enough(n_rows: int, users: pa.Array, items: pa.Array, values: Values, label: str) -> None:
+    """Raise DataError when nothing can be learnt: one user, one item, or one rating throughout.
+
+    users, items: the distinct ids. values: the distinct ratings.
+    """
+    for what, names in (("user", users), ("item", items)):
         if len(names) < 2:
             raise DataError(
                 f"{label}: every rating is of the {what} {names[0].as_py()!r}; a model needs two {what}s or more, "
@@ -73,7 +85,7 @@ def check_enough(table: CanonicalRatings, values: Values, label: str) -> None:
             )
     if len(values) < 2:
         raise DataError(
-            f"{label}: all {len(table):,} ratings are {values[0]:g}, so there is nothing to learn; check which column "
+            f"{label}: all {n_rows:,} ratings are {values[0]:g}, so there is nothing to learn; check which column "
             "is the rating."
         )
 
@@ -100,16 +112,25 @@ def choose_scale(values: Values, documented: Scale | None, options: IngestOption
     return Scale(low, high, step), None in asked[:2]
 
 
+def scale_facts(scale: Scale, inferred: bool) -> dict[str, Any]:
+    """The scale as manifests have it."""
+    return {"low": scale.low, "high": scale.high, "levels": scale.levels(), "inferred": inferred}
+
+
 def check_scale(values: Values, scale: Scale, ratings: Values, label: str, where: Where) -> None:
     """Raise DataError when a rating is off the scale. values: the different ratings."""
     wrong = values[~on_scale(values, scale)]
-    if not len(wrong):
-        return
-    rows = np.flatnonzero(np.isin(ratings, wrong))
+    if len(wrong):
+        rows = np.flatnonzero(np.isin(ratings, wrong))
+        raise off_scale(where(int(rows[0])), ratings[rows[0]], len(rows), len(ratings), scale, label)
+
+
+def off_scale(place: str, rating: float, n_wrong: int, n_rows: int, scale: Scale, label: str) -> DataError:
+    """The error of ratings off the scale, of which the first is at `place`."""
     steps = "" if scale.step is None else f" in steps of {scale.step:g}"
-    raise DataError(
-        f"{label}, {where(int(rows[0]))}: the rating {ratings[rows[0]]:g} is off the scale {scale.low:g} to "
-        f"{scale.high:g}{steps} ({len(rows):,} of {len(ratings):,} ratings are); correct them or the scale."
+    return DataError(
+        f"{label}, {place}: the rating {rating:g} is off the scale {scale.low:g} to "
+        f"{scale.high:g}{steps} ({n_wrong:,} of {n_rows:,} ratings are); correct them or the scale."
     )
 
 
@@ -149,31 +170,37 @@ def _repeats(
 ) -> str:
     """The message on repeated pairs. rows: those rows, pair by pair; first: where each pair begins."""
     shown = []
-    for start in first[np.argsort(rows[first], kind="stable")][:_EXAMPLES]:
+    for start in first[np.argsort(rows[first], kind="stable")][:EXAMPLES]:
         pair = np.sort(rows[start : start + 2])
         user = table.users.names[table.users.codes[pair[0]]].as_py()
         item = table.items.names[table.items.codes[pair[0]]].as_py()
         shown.append(f"user {user!r} and item {item!r} on {where(int(pair[0]))} and {where(int(pair[1]))}")
-    more = f" and {len(first) - len(shown):,} more pairs" if len(first) > len(shown) else ""
-    return (
-        f"{label}: {len(first):,} (user, item) pairs are rated more than once: {'; '.join(shown)}{more}; "
-        "remove the repeats, or choose duplicates=last or duplicates=mean."
-    )
+    return repeated_pairs(label, len(first), shown, "remove the repeats, or choose duplicates=last or duplicates=mean")
+
+
+def repeated_pairs(label: str, n_pairs: int, shown: list[str], advice: str) -> str:
+    """The message on pairs that are rated more than once, some of which are `shown`."""
+    more = f" and {n_pairs - len(shown):,} more pairs" if n_pairs > len(shown) else ""
+    return f"{label}: {n_pairs:,} (user, item) pairs are rated more than once: {'; '.join(shown)}{more}; {advice}."
 
 
 def seconds(times: NDArray[np.int64], warnings: list[str]) -> NDArray[np.int64]:
     """Unix seconds; times that are evidently in a finer unit are divided, and a warning says so."""
-    unit = next((unit for limit, unit in reversed(_TIME_UNITS.items()) if times.min() >= limit), 1)
+    unit = time_unit(int(times.min()), warnings)
+    return times // unit if unit > 1 else times
+
+
+def time_unit(earliest: int, warnings: list[str]) -> int:
+    """What times whose first is `earliest` must be divided by; a warning says so when it is not 1."""
+    unit = next((unit for limit, unit in reversed(_TIME_UNITS.items()) if earliest >= limit), 1)
     if unit > 1:
         warnings.append(f"the timestamps are not in seconds but in 1/{unit:,} s: they were divided by {unit:,}")
-        times = times // unit
-    return times
+    return unit
 
 
-def doubtful_ids(table: CanonicalRatings) -> list[str]:
+def doubtful_ids(n_rows: int, n_users: int, n_items: int) -> list[str]:
     """What makes the user and item columns look wrong."""
-    n_users, n_items = len(table.users.names), len(table.items.names)
-    if len(table) > 100 and max(n_users, n_items) == len(table):
-        what = "user" if n_users == len(table) else "item"
+    if n_rows > 100 and max(n_users, n_items) == n_rows:
+        what = "user" if n_users == n_rows else "item"
         return [f"every {what} has one rating only: check which column is which"]
     return []

@@ -66,14 +66,14 @@ def by_user_and_item(
     that by item again into the first one's memory, so that both orders are sorted within a row and do not depend
     on the order of the input.
     """
-    levels = _levels(ratings)
-    codes = _encode(ratings, levels)
+    levels = levels_of(ratings)
+    codes = encode(ratings, levels)
     by_item = _empty(items, n_items, codes.dtype, levels)
-    scatter(items, users, codes, by_item.indptr[:-1].copy(), by_item.index, by_item.codes)
+    scatter(items, users, codes, 0, by_item.indptr[:-1].copy(), by_item.index, by_item.codes)
     del codes
     by_user = _empty(users, n_users, by_item.codes.dtype, levels)
-    transpose(*_arrays(by_item), by_user.indptr[:-1].copy(), by_user.index, by_user.codes)
-    transpose(*_arrays(by_user), by_item.indptr[:-1].copy(), by_item.index, by_item.codes)
+    transpose(0, *_arrays(by_item), 0, by_user.indptr[:-1].copy(), by_user.index, by_user.codes)
+    transpose(0, *_arrays(by_user), 0, by_item.indptr[:-1].copy(), by_item.index, by_item.codes)
     return by_user, by_item
 
 
@@ -88,7 +88,7 @@ def _empty(rows: NDArray[np.int32], n_rows: int, dtype: np.dtype[Any], levels: N
     return Order(indptr, np.empty(len(rows), np.int32), np.empty(len(rows), dtype), levels)
 
 
-def _levels(ratings: NDArray[np.float32]) -> NDArray[np.float32]:
+def levels_of(ratings: NDArray[np.float32]) -> NDArray[np.float32]:
     """The distinct ratings, rising, or nothing when there are too many to code."""
     levels = np.empty(0, np.float32)
     for start in range(0, len(ratings), PIECE):
@@ -98,7 +98,7 @@ def _levels(ratings: NDArray[np.float32]) -> NDArray[np.float32]:
     return levels
 
 
-def _encode(ratings: NDArray[np.float32], levels: NDArray[np.float32]) -> NDArray[Any]:
+def encode(ratings: NDArray[np.float32], levels: NDArray[np.float32]) -> NDArray[Any]:
     if not len(levels):
         return ratings
     codes = np.empty(len(ratings), np.uint8 if len(levels) <= 256 else np.uint16)
@@ -119,34 +119,49 @@ def scatter(
     rows: NDArray[np.int32],
     columns: NDArray[np.int32],
     codes: NDArray[Any],
+    first: int,
     place: NDArray[np.int64],
     index: NDArray[np.int32],
     out: NDArray[Any],
 ) -> None:
-    """The second half of a counting sort by row; `place`: where each row's next entry goes, used up."""
+    """The second half of a counting sort by row, of the rows first … first + len(place) - 1 alone.
+
+    place: where each of those rows' next entry goes in `index` and `out`, used up.
+    """
+    n_rows = len(place)
     for n in range(len(rows)):
-        to = place[rows[n]]
-        place[rows[n]] = to + 1
-        index[to] = columns[n]
-        out[to] = codes[n]
+        row = rows[n] - first
+        if 0 <= row < n_rows:
+            to = place[row]
+            place[row] = to + 1
+            index[to] = columns[n]
+            out[to] = codes[n]
 
 
 @exact_kernel
 def transpose(
+    row: int,
     indptr: NDArray[np.int64],
     index: NDArray[np.int32],
     codes: NDArray[Any],
+    first: int,
     place: NDArray[np.int64],
     out_index: NDArray[np.int32],
     out: NDArray[Any],
 ) -> None:
-    """Scatter compressed rows to compressed columns, whose entries come out by rising row."""
-    for row in range(len(indptr) - 1):
-        for n in range(indptr[row], indptr[row + 1]):
-            to = place[index[n]]
-            place[index[n]] = to + 1
-            out_index[to] = row
-            out[to] = codes[n]
+    """Scatter compressed rows to the columns first … first + len(place) - 1, whose entries come out by rising row.
+
+    row: the number of the first row of `indptr`, which counts from the start of `index` and `codes`.
+    """
+    n_columns = len(place)
+    for r in range(len(indptr) - 1):
+        for n in range(indptr[r], indptr[r + 1]):
+            column = index[n] - first
+            if 0 <= column < n_columns:
+                to = place[column]
+                place[column] = to + 1
+                out_index[to] = row + r
+                out[to] = codes[n]
 
 
 @exact_kernel

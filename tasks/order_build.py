@@ -1,0 +1,121 @@
+"""Parts of ratings sorted into both orders, in files, in bounded memory: the second pass of ingestion out of core.
+
+Counting sorts of a range of rows at a time: the parts by item, that by user, and that by item again, as in memory
+(`models.ratings.orders`), so that both orders are sorted within a row. Each of the three is complete or absent, and an
+interrupted pass goes on after the last complete one.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predilect.models.compiled import Threads, threads
+from predilect.models.ratings.orders import count as count_rows
+from predilect.models.ratings.orders import encode, scatter, transpose
+from predilect.tasks import progress
+from predilect.tasks.order_files import LEVELS, part_path, seal
+from predilect.tasks.parts import Parts
+
+RANGE_BYTES = 1 << 29
+"""What a thread's range of rows may take in memory (one row is always taken whole)."""
+BLOCK_RATINGS = 1 << 23
+"""Ratings of an order that are read at a time."""
+MOST_LEVELS = 1 << 16
+
+Fill = Callable[[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any]], None]
+"""Fill a range of rows: (first row, where each row's entries go, index, codes)."""
+
+
+def build_orders(parts: Parts, values: NDArray[np.float64], folder: Path, n_threads: int) -> None:
+    """Write both orders of all ratings into `folder`. values: the distinct ratings, rising."""
+    levels = np.unique(values.astype(np.float32)) if len(values) <= MOST_LEVELS else np.empty(0, np.float32)
+    np.save(folder / LEVELS, levels)
+    code_type = encode(np.empty(0, np.float32), levels).dtype
+    draft = folder / "unsorted"
+    draft.mkdir(exist_ok=True)
+    indptr = {side: _indptr(parts.column(side), len(parts.names[side])) for side in ("user", "item")}
+
+    def from_parts(first: int, place: NDArray[np.int64], index: NDArray[np.int32], codes: NDArray[Any]) -> None:
+        for number in range(len(parts.files)):
+            part = parts.read(number)
+            coded = encode(part.ratings.astype(np.float32), levels)
+            scatter(part.items, part.users, coded, first, place, index, codes)
+
+    def from_order(source: Path, side: str) -> Fill:
+        def fill(first: int, place: NDArray[np.int64], index: NDArray[np.int32], codes: NDArray[Any]) -> None:
+            for row, block_indptr, block_index, block_codes in blocks(source, side):
+                transpose(row, block_indptr, block_index, block_codes, first, place, index, codes)
+
+        return fill
+
+    with threads(n_threads) as pool:
+        for number, (goal, side, fill) in enumerate(
+            (
+                (draft, "item", from_parts),
+                (folder, "user", from_order(draft, "by_item")),
+                (folder, "item", from_order(folder, "by_user")),
+            )
+        ):
+            progress.report("ingest", 0.4 + 0.15 * number, f"sorting, {number + 1} of 3")
+            if not part_path(goal, f"by_{side}", "codes").exists():
+                _sort(goal, f"by_{side}", indptr[side], code_type, fill, pool)
+    shutil.rmtree(draft)
+    seal(folder)
+
+
+def blocks(
+    folder: Path, side: str, size: int | None = None
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any]]]:
+    """An order in runs of rows: (first row, indptr from 0, index, codes); only one run's pages stay in memory."""
+    indptr = np.load(part_path(folder, side, "indptr"), allow_pickle=False)
+    for first, last in _ranges(indptr, BLOCK_RATINGS if size is None else size):
+        index, codes = (
+            np.array(np.load(part_path(folder, side, part), mmap_mode="r")[indptr[first] : indptr[last]])
+            for part in ("index", "codes")
+        )
+        yield first, indptr[first : last + 1] - indptr[first], index, codes
+
+
+def _sort(
+    folder: Path, side: str, indptr: NDArray[np.int64], code_type: np.dtype[Any], fill: Fill, pool: Threads
+) -> None:
+    """Write one order, a range of rows at a time; the codes' file gets its name last."""
+    np.save(part_path(folder, side, "indptr"), indptr)
+    drafts = {part: part_path(folder, side, part).with_suffix(".draft") for part in ("index", "codes")}
+    kinds = {"index": np.dtype(np.int32), "codes": code_type}
+    for part, draft in drafts.items():
+        np.lib.format.open_memmap(draft, "w+", kinds[part], (int(indptr[-1]),))
+    ranges = _ranges(indptr, RANGE_BYTES // sum(kind.itemsize for kind in kinds.values()))
+
+    def sort(number: int) -> None:
+        first, last = ranges[number]
+        start, stop = indptr[first], indptr[last]
+        arrays = {part: np.empty(stop - start, kind) for part, kind in kinds.items()}
+        fill(first, indptr[first:last] - start, arrays["index"], arrays["codes"])
+        for part, draft in drafts.items():
+            np.load(draft, mmap_mode="r+")[start:stop] = arrays[part]
+
+    pool.run(sort, len(ranges))
+    for part, draft in drafts.items():
+        draft.rename(part_path(folder, side, part))
+
+
+def _indptr(codes: Iterator[NDArray[np.int32]], n_rows: int) -> NDArray[np.int64]:
+    indptr = np.zeros(n_rows + 1, np.int64)
+    for some in codes:
+        count_rows(some, indptr[1:])
+    return np.cumsum(indptr, out=indptr)
+
+
+def _ranges(indptr: NDArray[np.int64], size: int) -> list[tuple[int, int]]:
+    """Runs of rows that hold up to `size` ratings, or one row."""
+    bounds = [0]
+    while bounds[-1] < len(indptr) - 1:
+        last = int(np.searchsorted(indptr, indptr[bounds[-1]] + size, side="right")) - 1
+        bounds.append(min(max(last, bounds[-1] + 1), len(indptr) - 1))
+    return list(pairwise(bounds))

@@ -1,0 +1,157 @@
+"""Ingestion out of core: what it makes is what ingestion in memory makes; killed anywhere, it goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from predilect.models.errors import DataError, ParameterError
+from predilect.models.ratings.orders import by_user_and_item
+from predilect.tasks import ingest_large as large
+from predilect.tasks import order_build, parts
+from predilect.tasks.ingest import ingest_ratings
+from predilect.tasks.ingest_checks import IngestOptions
+from predilect.tasks.order_files import open_orders
+from predilect.tasks.ratings_table import read_table
+from predilect.tasks.readers import parquet
+from predilect.tasks.simulate import simulate_ratings
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many parts, ranges and blocks of a small table."""
+    monkeypatch.setattr(parts, "PART_ROWS", 3000)
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 1000)
+    monkeypatch.setattr(order_build, "RANGE_BYTES", 20_000)
+    monkeypatch.setattr(order_build, "BLOCK_RATINGS", 1500)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return simulate_ratings(tmp_path / "simulated", n_users=300, n_items=120, n_ratings=15_000, seed=3)
+
+
+def same_as_in_memory(path: Path, tmp_path: Path, **options: Any) -> Path:
+    plain = ingest_ratings(str(path), None, tmp_path / "plain", IngestOptions(**options))
+    folder = large.ingest_large(str(path), None, tmp_path / "large", IngestOptions(**options))
+    assert json.loads((folder / "manifest.json").read_text()) == plain.manifest
+    table = read_table(plain.folder)
+    for side, ids in (("users", table.user_ids), ("items", table.item_ids)):
+        assert pq.read_table(folder / f"{side}.parquet")["id"].to_pylist() == ids.ids.tolist()
+    expected = by_user_and_item(table.users, table.items, table.ratings, len(table.user_ids), len(table.item_ids))
+    for order, wanted in zip(open_orders(folder / "orders"), expected, strict=True):
+        for part in ("indptr", "index", "codes", "levels"):
+            np.testing.assert_array_equal(getattr(order, part), getattr(wanted, part))
+            assert getattr(order, part).dtype == getattr(wanted, part).dtype
+    assert not list((tmp_path / "large").glob(".*"))
+    return folder
+
+
+def test_same_manifest_ids_and_orders_as_in_memory(source: Path, tmp_path: Path) -> None:
+    folder = same_as_in_memory(source, tmp_path)
+    assert len(large.open_parts(folder).files) == 5
+
+
+def test_text_with_string_ids_and_times_in_milliseconds(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    pairs = rng.choice(80 * 50, 2000, replace=False)
+    lines = [f"u{p // 50},i{p % 50:03},{1 + p % 9 / 2},{1_600_000_000_000 + k}" for k, p in enumerate(pairs.tolist())]
+    path = tmp_path / "ratings.csv"
+    path.write_text("\n".join(["user,item,rating,timestamp", *lines, ""]))
+    folder = same_as_in_memory(path, tmp_path)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert "divided by 1,000" in manifest["warnings"][0]
+
+
+def test_many_different_ratings_are_kept_as_floats(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    pairs = rng.choice(400 * 400, 70_000, replace=False)
+    lines = [f"{p // 400},{p % 400},{x:.9f}" for p, x in zip(pairs.tolist(), rng.normal(size=70_000), strict=True)]
+    path = tmp_path / "ratings.csv"
+    path.write_text("\n".join(["user,item,rating", *lines, ""]))
+    folder = same_as_in_memory(path, tmp_path)
+    assert open_orders(folder / "orders")[0].codes.dtype == np.float32
+
+
+def test_published_set_is_the_same(data_dir: Path, tmp_path: Path) -> None:
+    same_as_in_memory(data_dir / "hetrec2011-lastfm-2k", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["1,1,2", "1,1,3", "2,3,4"], r"1 \(user, item\) pairs are rated .* user 1 and item 1 on line 2 and line 3"),
+        (["1,1,2", "2,1,4"], "every rating is of the item 1"),
+        (["1,1,2", "2,2,2"], "all 2 ratings are 2"),
+        (["1,1,2", "2,2,x"], "line 3"),
+        ([], "holds no ratings"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path: Path, rows: list[str], message: str) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("\n".join(["user,item,rating", *rows, ""]))
+    with pytest.raises(DataError, match=message):
+        large.ingest_large(str(path), None, tmp_path / "large")
+    assert list((tmp_path / "large").iterdir()) == []
+
+
+def test_rating_off_the_scale_is_found_where_it_is(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"row \d+: the rating 5 is off the scale 1 to 4 in steps of 1 \([\d,]+ of"):
+        large.ingest_large(
+            str(source), None, tmp_path / "large", IngestOptions(scale_low=1, scale_high=4, scale_step=1)
+        )
+
+
+def test_policies_that_need_memory_are_refused(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="duplicates"):
+        large.ingest_large(str(source), None, tmp_path / "large", IngestOptions(duplicates="last"))
+
+
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from predilect.tasks import ingest_large, order_build, parts
+from predilect.tasks.readers import parquet
+parts.PART_ROWS, parquet.BATCH_ROWS, order_build.RANGE_BYTES, order_build.BLOCK_RATINGS = 3000, 1000, 20_000, 1500
+left = int(sys.argv[3])
+rename = Path.rename
+def counted(path, goal):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(path, goal)
+Path.rename = counted
+ingest_large.ingest_large(sys.argv[1], None, Path(sys.argv[2]))
+"""
+
+
+def test_killed_before_any_of_its_renames_it_goes_on(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "large"
+    undisturbed = large.ingest_large(str(source), None, tmp_path / "undisturbed")
+    for at in (1, 3, 2, 2, 3, 2):  # each attempt goes on where the one before was killed
+        ran = subprocess.run([sys.executable, "-c", KILLED_AT, str(source), str(out), str(at)], check=False)
+        assert ran.returncode == -signal.SIGKILL
+        assert [path.name[0] for path in out.iterdir()] == ["."]  # nothing that looks complete
+    kept = {path: path.stat().st_mtime_ns for path in out.glob(".*/parts/part-*.parquet")}
+    assert len(kept) == 5
+    folder = large.ingest_large(str(source), None, out)
+    for path, written in kept.items():
+        assert (folder / "parts" / path.name).stat().st_mtime_ns == written  # taken up, not made again
+    for path in undisturbed.rglob("*"):
+        if path.is_file():
+            assert (folder / path.relative_to(undisturbed)).read_bytes() == path.read_bytes(), path.name
+
+
+def test_two_at_once_are_refused(source: Path, tmp_path: Path) -> None:
+    asked = large.ask(str(source), None, tmp_path, IngestOptions(), "-large")
+    with large._draft(asked.folder), pytest.raises(ParameterError, match="Another process is ingesting"):
+        large.ingest_large(str(source), None, tmp_path)
+    assert os.listdir(tmp_path / asked.folder.name) == []
