@@ -10,7 +10,11 @@ from predilect.tasks.parameters_clicks import ClicksParameters
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.parameters_reproduce_clicks import ReproduceClicksParameters
 from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
-from predilect.tasks.parameters_retrain import RetrainRankingsParameters, RetrainRatingsParameters
+from predilect.tasks.parameters_retrain import (
+    RetrainClicksParameters,
+    RetrainRankingsParameters,
+    RetrainRatingsParameters,
+)
 from predilect.tasks.score import ScoreParameters
 
 FAMILIES: dict[str, type[BaseModel]] = {
@@ -20,6 +24,7 @@ FAMILIES: dict[str, type[BaseModel]] = {
     "reproduce rankings": ReproduceRankingsParameters,
     "retrain ratings": RetrainRatingsParameters,
     "retrain rankings": RetrainRankingsParameters,
+    "retrain clicks": RetrainClicksParameters,
     "score (ratings and rankings)": ScoreParameters,
     "reproduce clicks": ReproduceClicksParameters,
 }

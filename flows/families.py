@@ -34,5 +34,6 @@ FAMILIES = {
     for family in (
         Family("ratings", "predilect.flows.train:train_ratings", "predilect.tasks.retrain_ratings"),
         Family("rankings", "predilect.flows.train_rankings:train_rankings", "predilect.tasks.retrain_rankings"),
+        Family("clicks", "predilect.flows.train_clicks:train_clicks", "predilect.tasks.retrain_clicks"),
     )
 }

@@ -22,6 +22,7 @@ from predilect.flows.wiring import RETRY, as_task
 from predilect.models.errors import DataError
 from predilect.tasks import promotion, registry, retrain_data, runs
 from predilect.tasks.parameters_retrain import (
+    RetrainClicksParameters,
     RetrainRankingsParameters,
     RetrainRatingsParameters,
     training_parameters,
@@ -57,6 +58,12 @@ def retrain_ratings(parameters: RetrainRatingsParameters) -> State[dict[str, Any
 def retrain_rankings(parameters: RetrainRankingsParameters) -> State[dict[str, Any]]:
     """Retrain rankings; what `predilect retrain rankings --json` prints."""
     return retrain(FAMILIES["rankings"], parameters)
+
+
+@flow(name="retrain-clicks", description="Refit on new clicks; promote the challenger when it is shown to be better.")
+def retrain_clicks(parameters: RetrainClicksParameters) -> State[dict[str, Any]]:
+    """Retrain clicks; what `predilect retrain clicks --json` prints."""
+    return retrain(FAMILIES["clicks"], parameters)
 
 
 def retrain(family: Family, parameters: Any) -> State[dict[str, Any]]:
@@ -133,9 +140,10 @@ def _challenger(
         earlier: Path = run.settings.runs / known.pending["run"]
         if (earlier / runs.RESULTS).is_file():
             return earlier
-    data = retrain_data.write_table(known, found, parameters.data, steps.table, table)
+    plain, source = steps.plain(table, parameters)
+    data = retrain_data.write_table(known, found, parameters.data, steps.table, plain)
     training = training_parameters(parameters, steps.training, data=str(data), name=f"{parameters.name}-challenger",
-                                   **steps.plain_source)  # fmt: skip
+                                   **source)  # fmt: skip
     champion = registry.by_alias(run.settings, family.name)
     if parameters.warm and champion:
         start = steps.warm(registry.model_folder(run.settings, champion), training)
@@ -178,12 +186,12 @@ def _judge(
 ) -> Decision:
     if champion is None:
         return promotion.decide_first(steps, runs.read_json(settings.runs / version.run / runs.RESULTS))
-    for name in ("split", "seed"):
+    for name in ("split", "seed", "unit"):
         ours, theirs = (one.tags.get(f"predilect.{name}") for one in (version, champion))
         if ours != theirs:
             reason = (
                 f"The champion was trained with {name}={theirs}, the challenger with {name}={ours}: it may know the "
-                f"held-out rows; set {name}={theirs}, or promote the challenger by hand."
+                f"held-out rows; give both the same {name}, or promote the challenger by hand."
             )
             return Decision(REFUSE, [reason])
     try:

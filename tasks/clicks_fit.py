@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from predilect.models.clicks import ClicksModel, ContextEncoder, Design, FeatureColumns, TextOptions, UserClusters
 from predilect.models.errors import DataError
+from predilect.models.evaluation.splits import by_key, key_of, mixed
 from predilect.models.ids import UNKNOWN
 from predilect.models.random import stream
 from predilect.tasks import progress
@@ -53,6 +54,7 @@ def split_clicks(dataset: Path, run: Path, parameters: ClicksFitParameters) -> J
         cold = int((~np.isin(table.items.codes[parts.test], table.items.codes[parts.train])).sum())
     return {
         "kind": said,
+        **({"unit": split_unit(table)} if said.startswith("stable") else {}),
         "train_rows": len(parts.train),
         "test_rows": len(parts.test),
         "history_rows": len(parts.history),
@@ -93,6 +95,9 @@ def choose_parts(table: ClicksTable, parameters: ClicksFitParameters) -> tuple[P
         present, codes = np.unique(table.groups.codes[rows], return_inverse=True)
         drawn = stream(parameters.seed, "split").permutation(len(present)) < round(share * len(present))
         held_out = drawn[codes]
+    elif kind == "stable":
+        hashed = by_key(stable_keys(table, parameters.seed), share)
+        history, held_out = history[~hashed[history]], hashed[rows]
     else:
         held_out = np.zeros(len(rows), bool)
         held_out[stream(parameters.seed, "split").permutation(len(rows))[: round(share * len(rows))]] = True
@@ -102,6 +107,42 @@ def choose_parts(table: ClicksTable, parameters: ClicksFitParameters) -> tuple[P
             "choose another split or give more data."
         )
     return Parts(history, rows[~held_out], rows[held_out]), said
+
+
+def stable_keys(table: ClicksTable, seed: int) -> NDArray[np.uint64]:
+    """A hash of what each row is about, (n_rows,): the same in all data that ever hold the row.
+
+    Of its group where there are groups; else of its user and item, and of its context when one of them is missing.
+    Without users, equal rows are told apart by their time and their number.
+    """
+    if table.groups is not None:
+        return key_of(np.append(table.groups.ids.ids, "").tolist(), seed)[table.groups.codes]
+    keys = np.zeros(len(table), np.uint64)
+    for coded in (table.users, table.items):
+        if coded is not None:
+            keys = mixed(keys, key_of(np.append(coded.ids.ids, "").tolist(), seed)[coded.codes])
+    if table.users is None or table.items is None:
+        columns = table.contexts.columns
+        values = [part[name] for part in (columns.texts, columns.categories, columns.numbers) for name in sorted(part)]
+        texts = ["\x1f".join(map(str, line)) for line in zip(*(np.asarray(v).tolist() for v in values), strict=True)]
+        keys = mixed(keys, key_of(texts, seed)[table.contexts.lines]) if texts else keys
+    if table.users is None:
+        if table.time is not None:
+            keys = mixed(keys, (table.time + 0.0).view(np.uint64))
+        order = np.argsort(keys, kind="stable")
+        first = np.unique(keys[order], return_index=True, return_counts=True)
+        number = np.empty(len(keys), np.uint64)
+        number[order] = np.arange(len(keys)) - np.repeat(first[1], first[2])
+        keys = mixed(keys, number)
+    return keys
+
+
+def split_unit(table: ClicksTable) -> str:
+    """What a stable split holds out together, in words."""
+    if table.groups is not None:
+        return f"whole groups ({table.manifest['options']['group']})"
+    names = [name for name, coded in (("user", table.users), ("item", table.items)) if coded is not None]
+    return "rows of the same " + " and ".join([*names, *(["context"] if len(names) < 2 else [])])
 
 
 def make_encoder(

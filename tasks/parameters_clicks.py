@@ -82,8 +82,9 @@ class ClicksFitParameters(Parameters):
     split: str = Field(
         default=AUTO,
         title="Test part",
-        description="time:SHARE (the latest rows), random:SHARE of the rows, group:SHARE (whole groups), shares above "
-        "0 and below 1; auto: group:0.3, else time:0.3, else random:0.3, by what the data have.",
+        description="time:SHARE (the latest rows), random:SHARE of the rows, group:SHARE (whole groups), stable:SHARE "
+        "(by a hash of the group, else of user and item: held out from all later data too), shares above 0 and below "
+        "1; auto: group:0.3, else time:0.3, else random:0.3, by what the data have.",
     )
     clusters: int = Field(
         default=0,
@@ -219,8 +220,8 @@ def names_in(value: Any) -> Any:
 def split_parts(text: str) -> tuple[str, float]:
     """Kind and share of a split. Raises ValueError."""
     kind, _, share = text.strip().partition(":")
-    if kind not in ("time", "random", "group"):
-        raise ValueError("the kind is time, random or group, as in group:0.3")
+    if kind not in ("time", "random", "group", "stable"):
+        raise ValueError("the kind is time, random, group or stable, as in group:0.3")
     try:
         return kind, float(parse_split(f"random:{share}").share or 0)
     except ParameterError:

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from predilect.tasks.parameters import Duplicates, Parameters, RatingsParameters
+from predilect.tasks.parameters_clicks import NO_CONTEXT, ClicksParameters
 from predilect.tasks.parameters_rankings import RankingsParameters
 
 
@@ -66,7 +67,8 @@ class Retraining(BaseModel):
         ge=0,
         le=1,
         title="Most rows of new users",
-        description="0 to 1: share of the new rows whose user was not in the previous data. Ratings only.",
+        description="0 to 1: share of the new rows whose user was not in the previous data; of ratings, and of "
+        "clicks with users.",
     )
     max_new_items_share: float = Field(
         default=0.5,
@@ -80,16 +82,16 @@ class Retraining(BaseModel):
         ge=0,
         le=1,
         title="Most loss of calibration",
-        description="0 to 1: how much farther from its nominal level the 90 % coverage may be than the champion's; of "
-        "rankings, how much larger the error of calibration.",
+        description="0 to 1: how much farther from 0.9 the share of the 90 % intervals that hold may be than the "
+        "champion's (of ratings, of click counts); of rankings, how much larger the error of calibration.",
     )
     max_guard_loss: float = Field(
         default=0.02,
         ge=0,
         le=1,
         title="Most loss of the guard metric",
-        description="0 to 1: how much worse it may be on new users (RMSE of those with five ratings or fewer); of "
-        "rankings, how much lower the accuracy of pairs.",
+        description="0 to 1: how much worse it may be on new users and on new items (RMSE of those with five ratings "
+        "or fewer); of rankings, how much lower the accuracy of pairs; of clicks, the AUC.",
     )
     max_latency_ratio: float = Field(
         default=2.0,
@@ -108,7 +110,7 @@ class Retraining(BaseModel):
     warm: bool = Field(
         default=True,
         title="Start from the champion",
-        description="Fit from the champion's factors where it has as many; else, and for rankings, from random starts.",
+        description="Fit from the champion's factors where it has as many; else, and for rankings and clicks, anew.",
     )
 
 
@@ -140,6 +142,43 @@ class RetrainRankingsParameters(Retraining, RankingsParameters):
         pattern=r"^stable:",
         title="Test part",
         description="stable:SHARE, above 0 and below 1: held out from all data, so from the champion too.",
+    )
+
+
+class RetrainClicksParameters(Retraining, ClicksParameters):
+    """Parameters of the nightly retraining of clicks."""
+
+    data: str = Field(
+        title="Data",
+        description="A folder or glob of CSV and Parquet files, counts or logs; each night's new files are added to "
+        "it.",
+    )
+    split: str = Field(
+        default="stable:0.2",
+        pattern=r"^stable:",
+        title="Test part",
+        description="stable:SHARE, above 0 and below 1: held out from all data, so from the champion too.",
+    )
+    compare: list[str] = Field(
+        default=[NO_CONTEXT],
+        title="Compare with",
+        description=f"Simpler models fitted beside it; a first champion must beat {NO_CONTEXT}.",
+    )
+    max_new_items_share: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        title="Most rows of new items",
+        description="0 to 1: share of the new rows whose item was not in the previous data; 1: any, as what is known "
+        "of an item is its context.",
+    )
+    max_rate_ratio: float = Field(
+        default=2.0,
+        gt=1,
+        le=1000,
+        title="Most change of the click rate",
+        description="Above 1, to 1000: clicks an impression of the new rows as a multiple of the previous data's, or "
+        "the reverse, less what chance gives.",
     )
 
 

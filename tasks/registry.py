@@ -93,6 +93,8 @@ def register(settings: Settings, run: Path, tags: Mapping[str, str] | None = Non
             "predilect.split": results["split"]["kind"],
             "predilect.seed": str(results["run"]["seed"]),
         }
+        if "unit" in results["split"]:
+            known["predilect.unit"] = results["split"]["unit"]
         _ensure_model(client, family)
         model_id = outputs[-1].model_id
         with as_default(settings.mlflow_uri):  # MLflow looks the source up there

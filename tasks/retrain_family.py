@@ -1,6 +1,7 @@
-"""What retraining asks of a family, and the checks of new data that all families share."""
+"""What retraining asks of a family, and the checks of new data and the guards of promotion that families share."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from predilect.models.errors import DataError
 from predilect.models.evaluation.bootstrap import Estimate
+from predilect.tasks.formatting import interval
 from predilect.tasks.parameters import Parameters
+from predilect.tasks.runs import RESULTS, read_json
+from predilect.tasks.settings import Settings
 
 Json = dict[str, Any]
+Estimates = Mapping[str, Estimate]
+WATCHED = 200
+"""Values whose share of the rows is watched, the most frequent ones; all others are one cell."""
+CELLS = 20
+"""Of the distribution of a number: between quantiles of the previous data."""
+TIMES = 5
+"""Each model's predictions are timed so often, in turn; the best counts."""
+OTHERS = "(others)"
 
 
 @dataclass(frozen=True)
@@ -51,8 +65,8 @@ class Steps:
     parameters, training: the classes of both runs' parameters. table: name of the file of all rows. read: the rows of
     one file, as a table whose columns every file has alike. profile: what is remembered of all rows for the next time.
     watched: name of the value whose distribution is watched. headline: the metric that decides; higher: which way is
-    better. baseline: what a first champion must beat. plain_source: the training parameters that read `table`.
-    compare: (run folder, champion's model folder, parameters).
+    better. baseline: what a first champion must beat. plain: of all rows and the parameters, what is written to `table`
+    and the training parameters that read it. compare: (run folder, champion's model folder, parameters).
     """
 
     parameters: type[Parameters]
@@ -65,7 +79,7 @@ class Steps:
     headline: str
     higher: bool
     baseline: str
-    plain_source: Json
+    plain: Callable[[pa.Table, Any], tuple[pa.Table, Json]]
     warm: Callable[[Path, Any], str | None]
     compare: Callable[[Path, Path, Any], Comparison]
 
@@ -124,6 +138,33 @@ def new_share(column: pa.ChunkedArray, known: list[Any]) -> float:
     return 1.0 - float(pc.mean(pc.is_in(column.cast(pa.string()), value_set=names)).as_py() or 0.0)
 
 
+def appearances(
+    values: pa.ChunkedArray, counts: pa.ChunkedArray | None = None, names: Collection[str] | None = None
+) -> dict[str, int]:
+    """How often each of these values appears (None: the most frequent ones), and all others together.
+
+    counts: how often each row counts; default once.
+    """
+    table = pa.table({"value": values, "count": counts if counts is not None else np.ones(len(values), np.int64)})
+    found = table.group_by("value").aggregate([("count", "sum")])
+    each = dict(zip(map(str, found["value"].to_pylist()), map(int, found["count_sum"].to_pylist()), strict=True))
+    kept = sorted(each, key=lambda name: (-each[name], name))[:WATCHED] if names is None else names
+    shown = {name: each[name] for name in kept if name in each and name != OTHERS}
+    return shown | {OTHERS: sum(each.values()) - sum(shown.values())}
+
+
+def quantile_edges(values: NDArray[np.float64]) -> list[float]:
+    """The distinct quantiles between which numbers are counted."""
+    edges: list[float] = np.unique(np.quantile(values, np.linspace(0, 1, CELLS + 1))).tolist()
+    return edges
+
+
+def in_cells(values: NDArray[np.float64], edges: Sequence[float]) -> dict[str, int]:
+    """How many values lie below the first edge, from each edge to the next, and from the last one on."""
+    place = np.searchsorted(np.asarray(edges), values, side="right")
+    return {str(cell): int(many) for cell, many in enumerate(np.bincount(place, minlength=len(edges) + 1))}
+
+
 def ratio_check(what: str, value: float, other: float, limit: float, unit: str) -> Check:
     """A figure as a multiple of the champion's."""
     return Check(what, f"{value:,.3g} {unit}, the champion {other:,.3g}", f"at most {limit:g} times that",
@@ -136,6 +177,54 @@ def size_check(challenger: Path, champion: Path, limit: float) -> Check:
         sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) for folder in (challenger, champion)
     ]
     return ratio_check("model size", sizes[0] / 1e6, sizes[1] / 1e6, limit, "MB")
+
+
+def loss_check(
+    what: str, values: Sequence[float], limit: float, *, gap: Estimate | None = None, higher: bool = False
+) -> Check:
+    """A metric that may be so much worse than the champion's. higher: is better.
+
+    values: the challenger's and the champion's. gap: their difference, paired; where its interval holds 0, as on few
+    rows, nothing is shown to be worse.
+    """
+    ours, theirs = values
+    lost = theirs - ours if higher else ours - theirs
+    shown = gap is None or not gap["low"] <= 0 <= gap["high"]
+    said = f"{ours:.4f}, the champion {theirs:.4f}"
+    if gap is not None:
+        said += f" (difference {interval(gap, signed=True)})"
+    allowed = f"at most {limit:g} {'less' if higher else 'more'}"
+    return Check(what, said, allowed if gap is None else f"{allowed}, or no clear difference",
+                 bool(lost <= limit or not shown))  # fmt: skip
+
+
+def coverage_check(what: str, ours: Estimates, theirs: Estimates, limit: float) -> Check:
+    """How much farther from 0.9 the share of the 90 % intervals that hold may be than the champion's."""
+    held = [one["coverage_90"]["value"] for one in (ours, theirs)]
+    off = [abs(value - 0.9) for value in held]
+    return Check(what, f"{held[0]:.3f}, the champion {held[1]:.3f}", f"at most {limit:g} farther from 0.9",
+                 bool(off[0] <= off[1] + limit))  # fmt: skip
+
+
+def time_check(predictions: Sequence[Callable[[], object]], limit: float) -> Check:
+    """Processor time of the same predictions by the challenger and by the champion."""
+    best = [np.inf, np.inf]
+    for _ in range(TIMES):
+        for k, predict in enumerate(predictions):
+            start = time.process_time()
+            predict()
+            best[k] = min(best[k], time.process_time() - start)
+    return ratio_check("prediction time", 1e3 * best[0], 1e3 * best[1], limit, "ms")
+
+
+def dataset_of(run: Path) -> Path:
+    """The canonical folder that a run was trained on. Raises DataError when it is gone."""
+    digest = read_json(run / RESULTS)["dataset"]["digest"]
+    for folder in sorted(Settings().data.glob("*")):
+        manifest = folder / "manifest.json"
+        if manifest.is_file() and read_json(manifest).get("digest") == digest:
+            return folder
+    raise DataError(f"The data that run {run.name} was trained on are no longer kept; retrain on them again.")
 
 
 def _kind(table: pa.Table, name: str) -> str:

@@ -1,7 +1,6 @@
 """Retraining of rankings: how files are read, what is watched in them, and how two models are compared."""
 
-import time
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from predilect.models.ids import UNKNOWN
 from predilect.models.rankings import Ballots, RankingsModel
 from predilect.models.rankings.layout import Layout
 from predilect.models.rankings.prediction import pair_calibration
-from predilect.tasks.canonical_ballots import MANIFEST
 from predilect.tasks.parameters_rankings import RankingsParameters, TableForm
 from predilect.tasks.parameters_retrain import RetrainRankingsParameters
 from predilect.tasks.rankings_fit import read_ballots
@@ -27,25 +25,24 @@ from predilect.tasks.readers.source import Source
 from predilect.tasks.retrain_family import (
     Check,
     Comparison,
+    Estimates,
     Json,
     Steps,
+    appearances,
+    dataset_of,
     kinds,
+    loss_check,
     new_share,
     psi_check,
-    ratio_check,
     share_check,
     size_check,
+    time_check,
     type_checks,
 )
-from predilect.tasks.runs import RESULTS, read_json
-from predilect.tasks.settings import Settings
 
-WATCHED = 200
-"""Items whose share of the rows is watched, the most frequent ones."""
 MOST_LOST = 0.5
 """Beyond this share of ballots with items that the champion does not know, the two are not compared."""
-TIMES = 5
-OTHERS = "(others)"
+TIMED_PAIRS = 20_000
 
 
 def read(path: Path, parameters: RetrainRankingsParameters) -> pa.Table:
@@ -77,7 +74,7 @@ def profile(table: pa.Table) -> Json:
         "rows": len(table),
         "kinds": kinds(table),
         "items": table["item"].unique().to_pylist(),
-        "appearances": _appearances(table),
+        "appearances": appearances(table["item"], table["count"]),
         "lengths": _lengths(table),
     }
 
@@ -87,9 +84,10 @@ def check(new: pa.Table, before: Json, parameters: RetrainRankingsParameters) ->
     checks = type_checks(new, before["kinds"])
     if not all(one.ok for one in checks):
         return checks
+    ranked = appearances(new["item"], new["count"], before["appearances"])
     return [
         *checks,
-        psi_check("items ranked", _appearances(new, before["appearances"]), before["appearances"], parameters.max_psi),
+        psi_check("items ranked", ranked, before["appearances"], parameters.max_psi),
         psi_check("ballots' lengths", _lengths(new), before["lengths"], parameters.max_psi),
         share_check("rows of new items", new_share(new["item"], before["items"]), parameters.max_new_items_share),
     ]
@@ -101,7 +99,7 @@ def compare(run: Path, champion: Path, parameters: RetrainRankingsParameters) ->
     Where there are items that the champion does not know, on the ballots without them, of which each choice is then
     among the items that the ballot names. Raises DataError when that leaves less than half of the ballots.
     """
-    dataset = _dataset(run)
+    dataset = dataset_of(run)
     table, _, test = read_ballots(dataset, run, parameters)
     models = [RankingsModel.load(run / "model"), RankingsModel.load(champion)]
     kept = [ballots_of(model, table.item_ids.ids, test) for model in models]
@@ -124,30 +122,26 @@ def compare(run: Path, champion: Path, parameters: RetrainRankingsParameters) ->
     layouts = [Layout(ballots) for ballots, _ in kept]
     errors = [pair_calibration(model.mixture, layout).expected_error
               for model, layout in zip(models, layouts, strict=True)]  # fmt: skip
-    guards = [
-        Check(
-            "calibration error of pairs",
-            f"{errors[0]:.4f}, the champion {errors[1]:.4f}",
-            f"at most {parameters.max_coverage_loss:g} more",
-            errors[0] <= errors[1] + parameters.max_coverage_loss,
-        )
+    found = [
+        *guards(ours, theirs, gaps, errors, parameters),
+        time_check([_predictions(model) for model in models], parameters.max_latency_ratio),
+        size_check(run / "model", champion, parameters.max_size_ratio),
     ]
+    return Comparison(ours, theirs, gaps, int(kept[0][0].counts.sum()), found)
+
+
+def guards(
+    ours: Estimates, theirs: Estimates, gaps: Estimates, errors: Sequence[float], parameters: RetrainRankingsParameters
+) -> list[Check]:
+    """Calibration of the chances of pairs, and how many pairs are ordered right.
+
+    gaps: ours less theirs, paired. errors: of calibration, the challenger's and the champion's.
+    """
+    found = [loss_check("calibration error of pairs", errors, parameters.max_coverage_loss)]
     if "pair_accuracy" in gaps:
-        lost = -gaps["pair_accuracy"]["value"]
-        guards.append(
-            Check(
-                "pair accuracy",
-                f"{ours['pair_accuracy']['value']:.4f}, the champion {theirs['pair_accuracy']['value']:.4f}",
-                f"at most {parameters.max_guard_loss:g} less",
-                lost <= parameters.max_guard_loss,
-            )
-        )
-    seconds = _seconds(models)
-    guards.append(
-        ratio_check("prediction time", 1e3 * seconds[0], 1e3 * seconds[1], parameters.max_latency_ratio, "ms")
-    )
-    guards.append(size_check(run / "model", champion, parameters.max_size_ratio))
-    return Comparison(ours, theirs, gaps, int(kept[0][0].counts.sum()), guards)
+        values, gap = [one["pair_accuracy"]["value"] for one in (ours, theirs)], gaps["pair_accuracy"]
+        found.append(loss_check("pair accuracy", values, parameters.max_guard_loss, gap=gap, higher=True))
+    return found
 
 
 def ballots_of(
@@ -166,23 +160,6 @@ def ballots_of(
     return chosen, known
 
 
-def _dataset(run: Path) -> Path:
-    digest = read_json(run / RESULTS)["dataset"]["digest"]
-    for folder in sorted(Settings().data.glob("*")):
-        if (folder / MANIFEST).is_file() and read_json(folder / MANIFEST).get("digest") == digest:
-            return folder
-    raise DataError(f"The ballots that run {run.name} was trained on are no longer kept; retrain on the data again.")
-
-
-def _appearances(table: pa.Table, names: Collection[str] | None = None) -> dict[str, int]:
-    """How often each of these items is ranked (None: the most frequent ones), and all others together."""
-    found = table.group_by("item").aggregate([("count", "sum")])
-    counts = dict(zip(found["item"].to_pylist(), map(int, found["count_sum"].to_pylist()), strict=True))
-    kept = sorted(counts, key=lambda name: (-counts[name], name))[:WATCHED] if names is None else names
-    shown = {name: counts[name] for name in kept if name in counts and name != OTHERS}
-    return shown | {OTHERS: sum(counts.values()) - sum(shown.values())}
-
-
 def _lengths(table: pa.Table) -> dict[str, int]:
     each = table.group_by("ballot").aggregate([("rank", "max"), ("count", "max")])
     found = each.group_by("rank_max").aggregate([("count_max", "sum")])
@@ -190,16 +167,10 @@ def _lengths(table: pa.Table) -> dict[str, int]:
     return {str(length): int(count) for length, count in sorted(pairs)}
 
 
-def _seconds(models: list[RankingsModel]) -> list[float]:
-    """Processor seconds of every pair's chance by each model, the best of several, in turn."""
-    best = [np.inf, np.inf]
-    for _ in range(TIMES):
-        for k, model in enumerate(models):
-            ids = np.resize(model.item_ids.ids, 20_000)
-            start = time.process_time()
-            model.win_probability(ids, ids[::-1])
-            best[k] = min(best[k], time.process_time() - start)
-    return best
+def _predictions(model: RankingsModel) -> Callable[[], object]:
+    """What is timed: the chances of pairs."""
+    ids = np.resize(model.item_ids.ids, TIMED_PAIRS)
+    return lambda: model.win_probability(ids, ids[::-1])
 
 
 STEPS = Steps(
@@ -213,7 +184,7 @@ STEPS = Steps(
     headline="heldout_log_likelihood_choice",
     higher=True,
     baseline="any order",
-    plain_source={"reader": "parquet", "columns": {}, "form": TableForm.long},
+    plain=lambda table, _parameters: (table, {"reader": "parquet", "columns": {}, "form": TableForm.long}),
     warm=lambda _champion, _parameters: None,
     compare=compare,
 )

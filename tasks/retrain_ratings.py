@@ -1,6 +1,6 @@
 """Retraining of ratings: how files are read, what is watched in them, and how two models are compared."""
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +24,29 @@ from predilect.tasks.recommend import data_of
 from predilect.tasks.retrain_family import (
     Check,
     Comparison,
+    Estimates,
     Json,
     Steps,
+    coverage_check,
+    in_cells,
     kinds,
+    loss_check,
     new_share,
     psi_check,
-    ratio_check,
+    quantile_edges,
     share_check,
     size_check,
+    time_check,
     type_checks,
 )
 from predilect.tasks.settings import Settings
 from predilect.tasks.side_tables import read_side_tables
 
 NEWCOMER = 5
-"""Users with so few training ratings, or fewer, are new."""
-CELLS = 20
-"""Of a continuous scale's distribution."""
-TIMED_PAIRS, TIMED_USERS, TIMES = 20_000, 50, 5
+"""Users and items with so few training ratings, or fewer, are new."""
+MOST_LEVELS = 101
+"""Ratings of more distinct values are counted in cells."""
+TIMED_PAIRS, TIMED_USERS = 20_000, 50
 
 
 def read(path: Path, parameters: RetrainRatingsParameters) -> pa.Table:
@@ -65,7 +70,8 @@ def profile(table: pa.Table) -> Json:
     """Rows, kinds of columns, users, items and the distribution of the ratings."""
     values = table["rating"].to_numpy()
     distinct = np.unique(values)
-    edges = distinct if len(distinct) <= 101 else np.unique(np.quantile(values, np.linspace(0, 1, CELLS + 1)))
+    is_discrete = len(distinct) <= MOST_LEVELS
+    edges = distinct.tolist() if is_discrete else quantile_edges(values)
     return {
         "rows": len(table),
         "kinds": kinds(table),
@@ -73,9 +79,9 @@ def profile(table: pa.Table) -> Json:
         "items": table["item"].unique().to_pylist(),
         "low": float(distinct[0]),
         "high": float(distinct[-1]),
-        "levels": edges.tolist(),
-        "is_discrete": len(distinct) <= 101,
-        "ratings": _cells(values, edges, len(distinct) <= 101),
+        "levels": edges,
+        "is_discrete": is_discrete,
+        "ratings": _cells(values, edges, is_discrete),
     }
 
 
@@ -88,7 +94,7 @@ def check(new: pa.Table, before: Json, parameters: RetrainRatingsParameters) -> 
     low = before["low"] if parameters.scale_low is None else parameters.scale_low
     high = before["high"] if parameters.scale_high is None else parameters.scale_high
     outside = float(np.mean(~((values >= low) & (values <= high))))
-    cells = _cells(values, np.array(before["levels"]), before["is_discrete"])
+    cells = _cells(values, before["levels"], before["is_discrete"])
     return [
         *checks,
         Check("ratings off the scale", f"{outside:.2%}", f"none outside {low:g} to {high:g}", outside == 0),
@@ -112,78 +118,67 @@ def compare(run: Path, champion: Path, parameters: RetrainRatingsParameters) -> 
     people, person = np.unique(table.users[test], return_inverse=True)
     users, items = table.user_ids.decode(table.users[test]), table.item_ids.decode(table.items[test])
     models = [RatingsModel.load(run / "model"), RatingsModel.load(champion)]
-    counts = np.bincount(train_part.users, minlength=len(train_part.user_ids))
-    known = test_part.users >= 0
-    new = ~known
-    new[known] = counts[test_part.users[known]] <= NEWCOMER
+    new = {
+        f"rmse_new_{what}": _newcomers(trained, tested, n)
+        for what, trained, tested, n in (
+            ("users", train_part.users, test_part.users, len(train_part.user_ids)),
+            ("items", train_part.items, test_part.items, len(train_part.item_ids)),
+        )
+    }
     totals = []
     for model in models:
         found = model.predict_ids(users, items)
         scored = row_totals(person, len(people), test_part.ratings, found.mean, found.variance, table.scale)
-        lost = np.square(test_part.ratings - table.scale.clip(found.mean)) * new
-        sums, many = (np.bincount(person, each, len(people)).astype(np.float64) for each in (lost, new))
-        scored["rmse_new_users"] = Total(sums, many, root=True)
+        lost = np.square(test_part.ratings - table.scale.clip(found.mean))
+        for name, rows in new.items():
+            sums, many = (np.bincount(person, each, len(people)).astype(np.float64) for each in (lost * rows, rows))
+            scored[name] = Total(sums, many, root=True)
         totals.append(scored)
     seed, resamples = parameters.seed, parameters.resamples
     ours, theirs = (estimates(one, seed=seed, resamples=resamples) for one in totals)
     gaps = differences(*totals, seed=seed, resamples=resamples)
-    return Comparison(ours, theirs, gaps, len(users), _guards(ours, theirs, models, (run / "model", champion),
-                                                              (users, items), parameters))  # fmt: skip
-
-
-def _guards(
-    ours: Any,
-    theirs: Any,
-    models: list[RatingsModel],
-    folders: tuple[Path, Path],
-    pairs: tuple[NDArray[Any], NDArray[Any]],
-    parameters: RetrainRatingsParameters,
-) -> list[Check]:
-    off = [abs(one["coverage_90"]["value"] - 0.9) for one in (ours, theirs)]
-    found = [
-        Check(
-            "90 % coverage",
-            f"{ours['coverage_90']['value']:.3f}, the champion {theirs['coverage_90']['value']:.3f}",
-            f"at most {parameters.max_coverage_loss:g} farther from 0.9",
-            off[0] <= off[1] + parameters.max_coverage_loss,
-        )
+    found_guards = [
+        *guards(ours, theirs, gaps, parameters),
+        time_check([_predictions(model, users, items) for model in models], parameters.max_latency_ratio),
+        size_check(run / "model", champion, parameters.max_size_ratio),
     ]
-    if "rmse_new_users" in ours:
-        cold = [one["rmse_new_users"]["value"] for one in (ours, theirs)]
-        found.append(
-            Check(
-                "RMSE of new users",
-                f"{cold[0]:.4f}, the champion {cold[1]:.4f}",
-                f"at most {parameters.max_guard_loss:g} more",
-                cold[0] <= cold[1] + parameters.max_guard_loss,
-            )
-        )
-    seconds = _seconds(models, pairs)
-    found.append(ratio_check("prediction time", 1e3 * seconds[0], 1e3 * seconds[1], parameters.max_latency_ratio, "ms"))
-    found.append(size_check(*folders, parameters.max_size_ratio))
+    return Comparison(ours, theirs, gaps, len(users), found_guards)
+
+
+def guards(ours: Estimates, theirs: Estimates, gaps: Estimates, parameters: RetrainRatingsParameters) -> list[Check]:
+    """Coverage, and the errors on new users and items where there are some. gaps: ours less theirs, paired."""
+    found = [coverage_check("90 % coverage", ours, theirs, parameters.max_coverage_loss)]
+    for what in ("users", "items"):
+        if (name := f"rmse_new_{what}") in ours:
+            values = [one[name]["value"] for one in (ours, theirs)]
+            found.append(loss_check(f"RMSE of new {what}", values, parameters.max_guard_loss, gap=gaps[name]))
     return found
 
 
-def _seconds(models: list[RatingsModel], pairs: tuple[NDArray[Any], NDArray[Any]]) -> list[float]:
-    """Processor seconds of the same predictions and recommendations by each model, the best of several, in turn."""
-    users, items = (np.resize(ids, TIMED_PAIRS) for ids in pairs)
-    best = [np.inf, np.inf]
-    for _ in range(TIMES):
-        for k, model in enumerate(models):
-            start = time.process_time()
-            model.predict_ids(users, items)
-            model.recommend_codes(np.arange(min(TIMED_USERS, len(model.user_ids))), 10)
-            best[k] = min(best[k], time.process_time() - start)
-    return best
+def _newcomers(trained: NDArray[Any], tested: NDArray[Any], n: int) -> NDArray[np.bool_]:
+    """Which test rows are of a code that was trained on rarely, or never (-1)."""
+    counts = np.append(np.bincount(trained, minlength=n), 0)
+    rare: NDArray[np.bool_] = counts[tested] <= NEWCOMER
+    return rare
 
 
-def _cells(values: NDArray[np.float64], edges: NDArray[np.float64], is_discrete: bool) -> dict[str, int]:
-    """How many ratings have each value; of a continuous scale, lie in each cell. Others are under `other`."""
-    if is_discrete:
-        distinct, counts = np.unique(values, return_counts=True)
-        return {f"{value:g}": int(count) for value, count in zip(distinct, counts, strict=True)}
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
-    return {f"{edges[cell]:g}": int(count) for cell, count in enumerate(np.bincount(place, minlength=len(edges) - 1))}
+def _predictions(model: RatingsModel, users: NDArray[Any], items: NDArray[Any]) -> Callable[[], object]:
+    """What is timed: predictions of pairs, and recommendations."""
+    pairs = [np.resize(ids, TIMED_PAIRS) for ids in (users, items)]
+
+    def predict() -> None:
+        model.predict_ids(*pairs)
+        model.recommend_codes(np.arange(min(TIMED_USERS, len(model.user_ids))), 10)
+
+    return predict
+
+
+def _cells(values: NDArray[np.float64], edges: list[float], is_discrete: bool) -> dict[str, int]:
+    """How many ratings have each value; of a continuous scale, lie in each cell."""
+    if not is_discrete:
+        return in_cells(values, edges)
+    distinct, counts = np.unique(values, return_counts=True)
+    return {f"{value:g}": int(count) for value, count in zip(distinct, counts, strict=True)}
 
 
 STEPS = Steps(
@@ -197,7 +192,7 @@ STEPS = Steps(
     headline="rmse",
     higher=False,
     baseline="bias only",
-    plain_source={"reader": "auto", "columns": {}},
+    plain=lambda table, _parameters: (table, {"reader": "auto", "columns": {}}),
     warm=warm,
     compare=compare,
 )

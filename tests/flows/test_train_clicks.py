@@ -158,7 +158,7 @@ def test_missing_columns_files_and_parts(home: Settings, tmp_path: Path, counts_
         choose_parts(table, ClicksParameters(data="x", split="group:0.3"))
     with pytest.raises(DataError, match="needs a user, an item and a time"):
         choose_parts(table, ClicksParameters(data="x", history=0.2))
-    with pytest.raises(ParameterError, match="the kind is time, random or group"):
+    with pytest.raises(ParameterError, match="the kind is time, random, group or stable"):
         ClicksParameters.parse(None, ["split=user:0.2"], data="x")
     with pytest.raises(ParameterError, match="model = 'xl'"):
         ClicksParameters.parse(None, ["model=xl"], data="x")
@@ -228,3 +228,35 @@ def test_hard_tables_are_fitted(home: Settings, prefect: None, tmp_path: Path, c
     assert np.isfinite(found["metrics"]["log_likelihood_row"]["value"])
     assert "auc" not in found["metrics"]
     assert "no clicks" in Path(found["report_path"]).read_text()
+
+
+@pytest.mark.parametrize("kept", [["test"], ["user", "item"], ["user"], ["item"], []])
+def test_stable_split_holds_as_data_grow(home: Settings, tmp_path: Path, kept: list[str]) -> None:
+    """Rows that are there already stay in their part, and what belongs together is in one part."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(
+        {
+            "user": [f"u{k}" for k in rng.integers(0, 60, 900)],
+            "item": [f"i{k}" for k in rng.integers(0, 30, 900)],
+            "test": [f"t{k}" for k in rng.integers(0, 100, 900)],
+            "place": rng.choice(["front", "side", "foot"], 900),
+            "impressions": rng.integers(20, 40, 900),
+            "clicks": rng.integers(0, 20, 900),
+        }
+    )
+    frame = frame[[*kept, "place", "impressions", "clicks"]]
+    parts = []
+    for n in (500, 900):
+        path = tmp_path / f"grown-{n}.csv"
+        frame.head(n).to_csv(path, index=False)
+        asked = ClicksParameters(
+            data=str(path), split="stable:0.3", categories="place", group="test" if "test" in kept else "none"
+        )
+        parts.append(choose_parts(ClicksTable.read(ingest_clicks(asked)), asked)[0])
+    early, late = parts
+    assert np.array_equal(early.test, late.test[late.test < 500])
+    assert 0.2 < len(late.test) / 900 < 0.4
+    together = {"test": ["test"], "user": ["user", "item"]}.get(kept[0] if kept else "", [])
+    if set(together) <= set(kept) and together:
+        keys = frame[together].agg("/".join, axis=1)
+        assert not set(keys[late.test]) & set(keys[late.train])
