@@ -25,7 +25,7 @@ FAMILIES: dict[str, type[BaseModel]] = {
     "retrain ratings": RetrainRatingsParameters,
     "retrain rankings": RetrainRankingsParameters,
     "retrain clicks": RetrainClicksParameters,
-    "score (ratings and rankings)": ScoreParameters,
+    "score": ScoreParameters,
     "reproduce clicks": ReproduceClicksParameters,
 }
 PAGE = Path(__file__).with_name("parameters.md")

@@ -1,4 +1,4 @@
-"""`predilect score clicks`: what a clicks run's model says of a table, row by row or as lists to show."""
+"""`predilect score clicks`: what a clicks model says of a table, row by row or as lists to show."""
 
 import json
 from pathlib import Path
@@ -7,14 +7,15 @@ from typing import Annotated
 import typer
 
 from predilect.flows.cli_common import JsonOption, SeedOption, ThreadsOption, out, plain, show_progress
-from predilect.tasks import runs
 from predilect.tasks.settings import Settings
 
 
 def score_clicks(
-    run: Annotated[str, typer.Argument(help="Run name, the start of it, or MLflow run id.")],
-    data: Annotated[Path, typer.Option("--data", help="Parquet file with the context columns of the run's data.")],
+    data: Annotated[Path, typer.Option("--data", help="Parquet file with the context columns of the training data.")],
     file: Annotated[Path, typer.Option("--out", help="The Parquet file to write; replaced when it is there.")],
+    model: Annotated[
+        str, typer.Option("--model", help="champion, challenger, a version's number, or a run.")
+    ] = "champion",
     scores: Annotated[
         str | None, typer.Option(help="Some of mean, ucbe, ucqe, euq, ucquq, uqp, thompson. Default: all.")
     ] = None,
@@ -29,17 +30,18 @@ def score_clicks(
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a table with a clicks run's model, or choose what to show under an exploration budget."""
+    """Score a table with a clicks model, or choose what to show under an exploration budget."""
     from predilect.tasks.clicks_score import rank_clicks
     from predilect.tasks.clicks_score import score_clicks as write
+    from predilect.tasks.score_blocks import choose_model
 
-    folder = runs.find(Settings(), run)
     with show_progress("loading the model"):
+        chosen = choose_model(Settings(), "clicks", model)
         if length is None:
-            done = write(folder, data, file, scores=_names(scores), nu=nu, seed=seed or 0, n_threads=threads)
+            done = write(chosen, data, file, scores=_names(scores), nu=nu, seed=seed or 0, n_threads=threads)
         else:
             done = rank_clicks(
-                folder, data, file, length=length, by=by, budget=budget, explore=_names(explore), nu=nu,
+                chosen, data, file, length=length, by=by, budget=budget, explore=_names(explore), nu=nu,
                 seed=seed or 0, n_threads=threads,
             )  # fmt: skip
     if as_json:
@@ -47,7 +49,8 @@ def score_clicks(
         return
     for said in done["warnings"]:
         out.print(f"[bold yellow]![/] {plain(said)}", highlight=False, soft_wrap=True)
-    said = f"{done['rows']:,} rows scored in {done['out']}"
+    by = done.get("predilect.model", done["predilect.run"])
+    said = f"{done['rows']:,} rows scored by {by} in {done['out']}"
     if length is not None:
         said = (
             f"{done['shown']:,} of {done['rows']:,} rows in lists of {length}, "

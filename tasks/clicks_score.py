@@ -1,4 +1,4 @@
-"""Scores of a clicks run's model for a Parquet table of contexts, and lists under an exploration budget, as Parquet.
+"""Scores of a clicks model for a Parquet table of contexts, and lists under an exploration budget, as Parquet.
 
 Tables are read and written in blocks, so they may be larger than memory; a file is complete or absent.
 """
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from predilect.models.clicks import SCORES, ClicksModel, Design, Ranking, rank, score_block
 from predilect.models.compiled import Threads, default_threads, threads
-from predilect.models.errors import DataError, ParameterError
+from predilect.models.errors import DataError
 from predilect.tasks import progress
 from predilect.tasks.canonical_clicks import Coded, Contexts
 from predilect.tasks.clicks_findings import moments
 from predilect.tasks.clicks_source import wanted_columns
 from predilect.tasks.output import parquet_file
 from predilect.tasks.parameters_clicks import ClicksParameters
-from predilect.tasks.runs import RESULTS, read_json
+from predilect.tasks.score_blocks import Chosen, facts_of, open_parquet, with_facts, write_blocks
 
 Json = dict[str, Any]
 BLOCK_ROWS = 1 << 16
@@ -44,29 +44,18 @@ class Scorer:
     group: str | None
 
     @classmethod
-    def of(cls, run: Path) -> "Scorer":
-        """The scorer of a run. Raises ParameterError when it is no finished run of the clicks family."""
-        results = read_json(run / RESULTS) if (run / RESULTS).is_file() else {}
-        if not (run / "model" / "manifest.json").is_file() or not results:
-            raise ParameterError(
-                f"RUN = {run.name!r}: it has no finished model; choose a run that `predilect runs` lists."
-            )
-        family = results["run"]["family"]
-        if family != "clicks":
-            raise ParameterError(
-                f"RUN = {run.name!r}: a run on {family}, but this needs one on clicks; choose another."
-            )
-        model = ClicksModel.load(run / "model")
+    def of(cls, chosen: Chosen) -> "Scorer":
+        """The scorer of a model; its columns are called user and group where its training run is not kept."""
+        model = ClicksModel.load(chosen.folder)
         if model.encoder is None:
-            raise DataError(f"The model of {run.name} has no encoder, so it cannot read tables; retrain it.")
-        dataset = results["dataset"]
-        wanted = wanted_columns(dataset["options"]["reader"], ClicksParameters(**results["parameters"]))
-        return cls(
-            model,
-            model.encoder.features.columns,
-            (dataset.get("columns") or {}).get("user", "user"),
-            None if model.encoder.groups is None else wanted.group,
-        )
+            raise DataError(f"The model of {chosen.facts['predilect.run']} has no encoder, so it cannot read tables; "
+                            "retrain it.")  # fmt: skip
+        user, group = "user", "group"
+        if chosen.results:
+            dataset = chosen.results["dataset"]
+            wanted = wanted_columns(dataset["options"]["reader"], ClicksParameters(**chosen.results["parameters"]))
+            user, group = (dataset.get("columns") or {}).get("user", user), wanted.group or group
+        return cls(model, model.encoder.features.columns, user, None if model.encoder.groups is None else group)
 
     @property
     def default_scores(self) -> tuple[str, ...]:
@@ -112,7 +101,7 @@ class Scorer:
 
 
 def score_clicks(
-    run: Path,
+    chosen: Chosen,
     data: Path,
     out: Path,
     *,
@@ -124,25 +113,28 @@ def score_clicks(
     """Write the table `data` with a column a score to `out`, row by row in its order; what was done.
 
     scores: some of SCORES; default all that the model has. Columns `risk` and `error` are added too. nu: the quantile
-    of the optimistic scores. An `out` that is there is replaced at the end, else kept. The same for any n_threads.
+    of the optimistic scores. An `out` that is there is replaced at the end, else kept; what was interrupted goes on
+    with the blocks that are missing. The same for any n_threads.
     """
-    scorer, file, warnings = _open(run, data)
+    scorer, file, warnings = _open(chosen, data)
     names = tuple(scores) or scorer.default_scores
     added = (*names, *SPREADS)
     schema = _extended(file.schema_arrow, [(name, pa.float64()) for name in added], data)
-    start, rows = time.perf_counter(), 0
-    with threads(n_threads or default_threads()) as pool, parquet_file(out, schema) as writer:
-        for number, block in enumerate(_blocks(file)):
-            found = _score(scorer, block, names, pool, number, rows, data, nu, seed)
+    start = time.perf_counter()
+    with threads(n_threads or default_threads()) as pool:
+
+        def answer(block: pa.Table, number: int) -> pa.Table:
+            found = _score(scorer, block, names, pool, number, number * BLOCK_ROWS, data, nu, seed)
             arrays = [*block.columns, *(pa.array(found[name]) for name in added)]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            rows += len(block)
-            progress.report("score", rows / max(file.metadata.num_rows, 1), f"{rows:,} rows")
-    return _done(run, out, rows, names, warnings, start)
+            return pa.Table.from_arrays(arrays, schema=schema)
+
+        done = write_blocks(file, out, answer, facts_of(chosen, data), rows=BLOCK_ROWS, schema=schema,
+                            options=[names, nu, seed])  # fmt: skip
+    return done | _said(names, warnings, start)
 
 
 def rank_clicks(
-    run: Path,
+    chosen: Chosen,
     data: Path,
     out: Path,
     *,
@@ -160,7 +152,8 @@ def rank_clicks(
     columns; `rank` (from 1), `chosen_by`, the mean and those scores are added; lists come in order of `by`.
     Raises ParameterError for an impossible length, budget or score.
     """
-    scorer, file, warnings = _open(run, data)
+    scorer, file, warnings = _open(chosen, data)
+    facts = facts_of(chosen, data)
     names = ("mean", *(name for name in dict.fromkeys(explore) if name != "mean"))
     columns: list[tuple[str, pa.DataType]] = [("rank", pa.int32()), ("chosen_by", pa.string())]
     schema = _extended(file.schema_arrow, [*columns, *((name, pa.float64()) for name in names)], data)
@@ -183,30 +176,23 @@ def rank_clicks(
     if lists:
         codes = Coded.of(pa.chunked_array([chunk for column in lists for chunk in column.chunks], pa.string())).codes
     exploring = {name: values[name] for name in names[1:]}
-    chosen = rank(values["mean"], exploring, codes, length, budget)
+    ranking = rank(values["mean"], exploring, codes, length, budget)
+    schema = with_facts(schema, facts)
     with parquet_file(out, schema) as writer:
-        writer.write_table(_listed(file, chosen, values).cast(schema))
-    n_lists = len(chosen.lists)
-    shown = int((chosen.rows >= 0).sum())
-    explored = int((chosen.chosen_by[chosen.rows >= 0] > 0).sum())
-    return _done(run, out, rows, names, warnings, start) | {"lists": n_lists, "shown": shown, "explored": explored}
+        writer.write_table(_listed(file, ranking, values).cast(schema))
+    shown = ranking.rows >= 0
+    counts = {"lists": len(ranking.lists), "shown": int(shown.sum())}
+    counts["explored"] = int((ranking.chosen_by[shown] > 0).sum())
+    return {"out": str(out), "rows": rows, **facts} | _said(names, warnings, start) | counts
 
 
-def _done(run: Path, out: Path, rows: int, names: Sequence[str], warnings: list[str], start: float) -> Json:
-    seconds = time.perf_counter() - start
-    return {"run": run.name, "out": str(out), "rows": rows, "scores": list(names), "warnings": warnings,
-            "seconds": seconds}  # fmt: skip
+def _said(names: Sequence[str], warnings: list[str], start: float) -> Json:
+    return {"scores": list(names), "warnings": warnings, "seconds": time.perf_counter() - start}
 
 
-def _open(run: Path, data: Path) -> tuple[Scorer, pq.ParquetFile, list[str]]:
-    try:
-        file = pq.ParquetFile(data)
-    except FileNotFoundError:
-        raise DataError(f"data = {str(data)!r}: no such file; correct the path.") from None
-    except (pa.ArrowException, OSError) as error:
-        said = str(error).splitlines()[0]
-        raise DataError(f"{data} is not a readable Parquet file ({said}); write it as Parquet.") from error
-    scorer = Scorer.of(run)
+def _open(chosen: Chosen, data: Path) -> tuple[Scorer, pq.ParquetFile, list[str]]:
+    file = open_parquet(data)
+    scorer = Scorer.of(chosen)
     return scorer, file, scorer.missing(file.schema_arrow.names, str(data))
 
 
@@ -233,11 +219,11 @@ def _score(
     return found | {"risk": risk, "error": error}
 
 
-def _listed(file: pq.ParquetFile, chosen: Ranking, values: dict[str, NDArray[np.float64]]) -> pa.Table:
+def _listed(file: pq.ParquetFile, ranking: Ranking, values: dict[str, NDArray[np.float64]]) -> pa.Table:
     """The rows shown, list after list in order of place, with how they came there."""
-    _, place = np.nonzero(chosen.rows >= 0)
-    shown = chosen.rows >= 0
-    rows, by = chosen.rows[shown], chosen.chosen_by[shown]
+    _, place = np.nonzero(ranking.rows >= 0)
+    shown = ranking.rows >= 0
+    rows, by = ranking.rows[shown], ranking.chosen_by[shown]
     order = np.argsort(rows)
     parts, first = [], 0
     for block in _blocks(file):
@@ -251,7 +237,7 @@ def _listed(file: pq.ParquetFile, chosen: Ranking, values: dict[str, NDArray[np.
     back[order] = np.arange(len(rows))
     table = pa.concat_tables(parts).take(pa.array(back))
     table = table.append_column("rank", pa.array((place + 1).astype(np.int32)))
-    who = np.array(["mean", *chosen.exploring])[by]
+    who = np.array(["mean", *ranking.exploring])[by]
     table = table.append_column("chosen_by", pa.array(who.tolist(), pa.string()))
     for name, value in values.items():
         table = table.append_column(name, pa.array(value[rows]))

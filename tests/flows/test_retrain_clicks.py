@@ -9,6 +9,7 @@ import pytest
 
 from predilect.tasks import registry
 from predilect.tasks.parameters_retrain import RetrainClicksParameters
+from predilect.tasks.score import ScoredFamily, ScoreParameters, score
 from predilect.tasks.settings import Settings
 from predilect.tasks.simulate_clicks import simulate_clicks
 
@@ -66,11 +67,11 @@ def test_nights_of_clicks(
     champion = registry.by_alias(settings, "clicks")
     assert champion is not None
     assert (champion.number, champion.tags["predilect.unit"]) == (2, "whole groups (test)")
-    _serves(settings, nights[3])
+    _serves(settings, nights[3], tmp_path)
 
 
-def _serves(settings: Settings, rows: pd.DataFrame) -> None:
-    """The champion loads by its alias and reads the columns that the files have."""
+def _serves(settings: Settings, rows: pd.DataFrame, folder: Path) -> None:
+    """The champion loads by its alias, and scores by the names of the columns that the files have."""
     import mlflow
 
     from predilect.tasks.tracking import as_default
@@ -80,3 +81,9 @@ def _serves(settings: Settings, rows: pd.DataFrame) -> None:
     said = served.predict(rows[["title", "place", "test"]].rename(columns={"test": "group"}))
     rate = rows["clicks"].sum() / rows["impressions"].sum()
     assert 0.5 * rate < np.average(said["mean"], weights=rows["impressions"]) < 2 * rate
+    rows.to_parquet(folder / "new.parquet", index=False)
+    asked = ScoreParameters(family=ScoredFamily.clicks, data=str(folder / "new.parquet"), out=str(folder / "x.parquet"))
+    done = score(asked)
+    assert done["predilect.model"] == "models:/predilect-clicks/2"
+    assert done["warnings"] == []
+    np.testing.assert_allclose(pd.read_parquet(folder / "x.parquet")["mean"], said["mean"], rtol=1e-6)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from predilect.models.clicks import SCORES, ClicksConfig, ClicksModel, score
@@ -16,6 +17,7 @@ from predilect.tasks.clicks_score import rank_clicks, score_clicks
 from predilect.tasks.clicks_source import ingest_clicks
 from predilect.tasks.parameters_clicks import ClicksParameters
 from predilect.tasks.runs import write_json
+from predilect.tasks.score_blocks import Chosen
 from predilect.tasks.simulate_clicks import simulate_clicks
 
 N_ROWS = 400
@@ -69,7 +71,7 @@ def test_every_row_gets_every_score_in_its_place(
 ) -> None:
     run, parquet, model, table = made
     monkeypatch.setattr(module, "BLOCK_ROWS", rows)
-    done = score_clicks(run, parquet, tmp_path / "new" / "scored.parquet", n_threads=2)
+    done = score_clicks(Chosen.of_run("clicks", run), parquet, tmp_path / "new" / "scored.parquet", n_threads=2)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["scored.parquet"]
     assert done["rows"] == N_ROWS
     assert done["scores"] == list(SCORES)
@@ -94,9 +96,11 @@ def test_lists_follow_the_mean_and_keep_places_for_exploring(
 ) -> None:
     run, parquet, *_ = made
     monkeypatch.setattr(module, "BLOCK_ROWS", 64)
-    score_clicks(run, parquet, tmp_path / "all.parquet", scores=("mean", "uqp", "ucqe"))
-    done = rank_clicks(run, parquet, tmp_path / "lists.parquet", length=5, by="place", budget=0.4,
-                       explore=("uqp", "ucqe"))  # fmt: skip
+    score_clicks(Chosen.of_run("clicks", run), parquet, tmp_path / "all.parquet", scores=("mean", "uqp", "ucqe"))
+    done = rank_clicks(
+        Chosen.of_run("clicks", run), parquet, tmp_path / "lists.parquet", length=5, by="place", budget=0.4,
+        explore=("uqp", "ucqe"),
+    )  # fmt: skip
     assert (done["lists"], done["shown"], done["explored"]) == (2, 10, 4)
     every, lists = pd.read_parquet(tmp_path / "all.parquet"), pd.read_parquet(tmp_path / "lists.parquet")
     for place, shown in lists.groupby("place"):
@@ -112,13 +116,44 @@ def test_lists_follow_the_mean_and_keep_places_for_exploring(
         np.testing.assert_array_equal(same["uqp_x"], same["uqp_y"])
 
 
+def test_what_died_goes_on_and_both_files_say_by_which_model(
+    made: tuple[Path, Path, ClicksModel, ClicksTable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, parquet, *_ = made
+    chosen, out = Chosen.of_run("clicks", run), tmp_path / "scored.parquet"
+    monkeypatch.setattr(module, "BLOCK_ROWS", 100)
+    whole, blocks = module._score, []
+
+    def dies(*words: Any) -> Any:
+        blocks.append(words)
+        if len(blocks) == 3:
+            raise KeyboardInterrupt
+        return whole(*words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_score", dies)
+        with pytest.raises(KeyboardInterrupt):
+            score_clicks(chosen, parquet, out, scores=("mean",))
+    assert not out.exists()
+    done = score_clicks(chosen, parquet, out, scores=("mean",))
+    assert (done["blocks"], done["blocks_resumed"]) == (4, 2)
+    score_clicks(chosen, parquet, tmp_path / "again.parquet", scores=("mean",))
+    pd.testing.assert_frame_equal(pd.read_parquet(out), pd.read_parquet(tmp_path / "again.parquet"))
+    rank_clicks(chosen, parquet, tmp_path / "lists.parquet", length=2)
+    for file in (out, tmp_path / "lists.parquet"):
+        said = pq.read_schema(file).metadata
+        assert (said[b"predilect.run"], said[b"predilect.family"]) == (b"one", b"clicks")
+        assert said[b"predilect.data_digest"].decode() == done["predilect.data_digest"]
+    assert not list(tmp_path.glob(".scored*"))
+
+
 def test_unknown_words_values_and_groups_and_empty_texts_are_scored(
     made: tuple[Path, Path, ClicksModel, ClicksTable], tmp_path: Path
 ) -> None:
     run, _, model, _ = made
     frame = pd.DataFrame({"title": ["xyzzy", None], "place": ["attic", ""], "size": [3.0, 3.0]})
     frame.to_parquet(tmp_path / "odd.parquet")
-    done = score_clicks(run, tmp_path / "odd.parquet", tmp_path / "scored.parquet")
+    done = score_clicks(Chosen.of_run("clicks", run), tmp_path / "odd.parquet", tmp_path / "scored.parquet")
     assert done["warnings"] == ["There is no column 'test', so every row counts as of an unknown group."]
     found = pd.read_parquet(tmp_path / "scored.parquet")
     assert np.isfinite(found[list(SCORES)].to_numpy()).all()
@@ -140,29 +175,29 @@ def test_what_cannot_be_scored_is_one_sentence_and_leaves_the_old_file(
     ):
         change.to_parquet(bad)
         with pytest.raises(DataError, match=said):
-            score_clicks(run, bad, out)
+            score_clicks(Chosen.of_run("clicks", run), bad, out)
     with pytest.raises(DataError, match="no such file"):
-        score_clicks(run, tmp_path / "none.parquet", out)
+        score_clicks(Chosen.of_run("clicks", run), tmp_path / "none.parquet", out)
     with pytest.raises(DataError, match="not a readable Parquet file"):
-        score_clicks(run, out, out)
+        score_clicks(Chosen.of_run("clicks", run), out, out)
     with pytest.raises(ParameterError, match="There is no score 'greedy'"):
-        score_clicks(run, parquet, out, scores=("greedy",))
+        score_clicks(Chosen.of_run("clicks", run), parquet, out, scores=("greedy",))
     with pytest.raises(ParameterError, match="budget is 2"):
-        rank_clicks(run, parquet, out, length=3, budget=2.0)
+        rank_clicks(Chosen.of_run("clicks", run), parquet, out, length=3, budget=2.0)
     with pytest.raises(DataError, match="no column 'reader' for the lists"):
-        rank_clicks(run, parquet, out, length=3, by="reader")
+        rank_clicks(Chosen.of_run("clicks", run), parquet, out, length=3, by="reader")
     assert out.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.parquet", "out.parquet"]
 
 
 def test_other_runs_are_refused(tmp_path: Path, made: tuple[Path, Path, ClicksModel, ClicksTable]) -> None:
     with pytest.raises(ParameterError, match="has no finished model"):
-        score_clicks(tmp_path, made[1], tmp_path / "out.parquet")
+        score_clicks(Chosen.of_run("clicks", tmp_path), made[1], tmp_path / "out.parquet")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "manifest.json").write_text("{}")
     write_json(tmp_path / "results.json", {"run": {"family": "ratings"}})
     with pytest.raises(ParameterError, match="a run on ratings, but this needs one on clicks"):
-        score_clicks(tmp_path, made[1], tmp_path / "out.parquet")
+        score_clicks(Chosen.of_run("clicks", tmp_path), made[1], tmp_path / "out.parquet")
 
 
 def test_a_log_of_users_is_scored_by_their_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,12 +235,21 @@ def test_a_log_of_users_is_scored_by_their_clusters(tmp_path: Path, monkeypatch:
     )
     every["title"] = np.array(["sea sand", "snow ice", "wood moss"])[every["kind"]]
     every.to_parquet(tmp_path / "every.parquet")
-    done = rank_clicks(run, tmp_path / "every.parquet", tmp_path / "top.parquet", length=1, by="user", budget=0.0)
+    done = rank_clicks(
+        Chosen.of_run("clicks", run),
+        tmp_path / "every.parquet",
+        tmp_path / "top.parquet",
+        length=1,
+        by="user",
+        budget=0.0,
+    )
     assert done["warnings"] == []
     top = pd.read_parquet(tmp_path / "top.parquet")
     own = top[top["user"] != "u99"]
     assert (own["user"].str[1:].astype(int) % 3 == own["kind"]).mean() > 0.95
     assert own["mean"].mean() > top.loc[top["user"] == "u99", "mean"].item() + 0.1
     every.drop(columns="user").to_parquet(tmp_path / "anonymous.parquet")
-    said = score_clicks(run, tmp_path / "anonymous.parquet", tmp_path / "scored.parquet", scores=("mean",))["warnings"]
+    said = score_clicks(
+        Chosen.of_run("clicks", run), tmp_path / "anonymous.parquet", tmp_path / "scored.parquet", scores=("mean",)
+    )["warnings"]
     assert said == ["There is no column 'user', so every user counts as unknown."]

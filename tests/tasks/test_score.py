@@ -101,7 +101,7 @@ def test_mistakes_are_one_sentence(run: Path, tmp_path: Path) -> None:
         score(_asked(data, tmp_path / "x.parquet", model="champion"))
     with pytest.raises(ParameterError, match="no run matches"):
         score(_asked(data, tmp_path / "x.parquet", model="nine"))
-    with pytest.raises(DataError, match="not a Parquet file"):
+    with pytest.raises(DataError, match="no such file"):
         score(_asked(tmp_path / "nothing", tmp_path / "x.parquet"))
     pq.write_table(pa.table({"user": ["u1"]}), tmp_path / "half.parquet")
     with pytest.raises(DataError, match="no column 'item'"):
