@@ -19,3 +19,7 @@ class ArtifactError(PredilectError):
 
 class NotConvergedError(PredilectError):
     """An iteration did not reach its tolerance; the message gives the certificate it stopped with."""
+
+
+class ComputeError(PredilectError):
+    """The workers that should do the work are not there or cannot do it; the message names them and what to do."""

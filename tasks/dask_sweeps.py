@@ -1,0 +1,151 @@
+"""Sweeps of the ratings model on workers, each of which keeps a shard of both orders.
+
+The driver keeps the factors. Every half-sweep sends a worker the rows that others changed and gets the worker's own
+back; a worker that holds its own rows as they should be, by their digest, is not sent them. When a worker is lost the
+shards are cut anew for those that are there and the half-sweep is repeated from the driver's factors.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predilect.models.compiled import Threads
+from predilect.models.ratings.orders import Order
+from predilect.models.ratings.posterior import Side
+from predilect.models.ratings.shards import ITEMS, USERS, Missing, Shard, Update, Updated, digest, divide, pack, unpack
+from predilect.models.ratings.sweep import HalfSweep
+from predilect.tasks.shard_host import open_shard
+
+if TYPE_CHECKING:
+    from predilect.tasks.compute import Workers
+
+NEW_WORKERS = 5.0
+"""Seconds between looks for workers that have come."""
+
+
+class ShardedSweeps:
+    """Both half-sweeps over the orders in a folder that the workers see too."""
+
+    def __init__(self, workers: "Workers", folder: Path, by_user: Order, by_item: Order) -> None:
+        self.workers, self.folder = workers, folder
+        self.halves = ShardedHalf(by_user, self, USERS), ShardedHalf(by_item, self, ITEMS)
+        self.bytes_moved = 0
+        """Records, sums and priors sent and received so far."""
+        self.n_lost = 0
+        """Workers lost so far."""
+        self._hosts: dict[str, Any] = {}
+        self._shards: dict[str, Shard] = {}
+        self._looked = 0.0
+
+    @property
+    def holders(self) -> list[str]:
+        """The workers that hold the shards, in the chunks' order."""
+        return list(self._shards)
+
+    def half_sweep(self, order: Order) -> HalfSweep:
+        """The one over this order, as `RatingsModel.fit_orders` asks for it."""
+        return next(half for half in self.halves if half.order is order)
+
+    def run(self, half: int, ask: Callable[[Shard], Update], repair: Callable[[Update, Shard, Missing], None]
+            ) -> list[tuple[Shard, Updated]]:  # fmt: skip
+        """Every shard's answer, in the order of the chunks."""
+        while True:
+            self._place()
+            asked = {address: ask(shard) for address, shard in self._shards.items() if shard[half]}
+            answers = self._call(asked)
+            missing = {address: answer for address, answer in answers.items() if isinstance(answer, Missing)}
+            for address, answer in missing.items():
+                repair(asked[address], self._shards[address], answer)
+            if len(answers) == len(asked) and missing:
+                answers |= self._call({address: asked[address] for address in missing})
+            if self._hosts:
+                return [(shard, answers[address]) for address, shard in self._shards.items() if shard[half]]
+
+    def _call(self, asked: dict[str, Update]) -> dict[str, Any]:
+        """The answers; when a worker was lost all are forgotten, to be placed anew."""
+        calls = {}
+        for address, update in asked.items():
+            try:
+                calls[address] = self._hosts[address].update(update)
+            except RuntimeError:  # its worker is known to be lost
+                self.workers.give_up(address)
+        kind = f"{next(iter(asked.values())).half} {len(asked)}" if asked else ""
+        answers, _ = self.workers.gather(calls, kind)
+        for update in asked.values():
+            self.bytes_moved += _size(update)
+        for answer in answers.values():
+            self.bytes_moved += sum(part.nbytes for part in answer if isinstance(part, np.ndarray))
+        if len(answers) < len(asked):
+            self.n_lost += len(asked) - len(answers)
+            self._hosts = {}
+        return answers
+
+    def _place(self) -> None:
+        """Cut the shards for the workers that are there, if it is the first time or they are others than before."""
+        if self._hosts and time.monotonic() - self._looked < NEW_WORKERS:
+            return
+        self._looked = time.monotonic()
+        if self._hosts and self.workers.now().keys() == self._shards.keys():
+            return
+        self._hosts = {}
+        while not self._hosts:
+            threads = self.workers.wait()
+            shards = divide(self.halves, list(threads.values()))
+            self._shards = dict(zip(threads, shards, strict=True))
+            calls = {address: (str(self.folder), shard, threads[address]) for address, shard in self._shards.items()}
+            hosts, lost = self.workers.place(open_shard, calls)
+            self._hosts = {} if lost else hosts
+
+
+class ShardedHalf(HalfSweep):
+    """A half-sweep whose chunks are updated by the workers that hold them."""
+
+    def __init__(self, order: Order, sweeps: ShardedSweeps, half: int) -> None:
+        super().__init__(order)
+        self.sweeps, self.half = sweeps, half
+
+    def chunk_sums(
+        self, side: Side, other: Side, noise_precision: float, pool: Threads, passes: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """As `HalfSweep.chunk_sums`, to the bit."""
+        n_other = other.n_rows
+        records = pack(other, 0, n_other)
+        correlated = side.covariances is not None
+
+        def ask(shard: Shard) -> Update:
+            rows, own = shard.rows(self.half), shard.rows(1 - self.half)
+            return Update(
+                half=self.half,
+                noise_precision=noise_precision,
+                passes=passes,
+                prior=side.prior,
+                row_means=None if side.row_means is None else side.row_means[slice(*rows)],
+                leverage=None if side.leverage is None else side.leverage[slice(*rows)],
+                blocks=(side.n_first, side.n_factors - side.n_first) if correlated else None,
+                mine=digest(side, *rows),
+                theirs=digest(other, *own),
+                others=[(a, records[a:b]) for a, b in ((0, own[0]), (own[1], n_other)) if a < b],
+            )
+
+        def repair(update: Update, shard: Shard, missing: Missing) -> None:
+            update.others = []
+            if missing.mine:
+                update.mine = pack(side, *shard.rows(self.half))
+            if missing.theirs:
+                update.theirs = records[slice(*shard.rows(1 - self.half))]
+
+        answers = self.sweeps.run(self.half, ask, repair)
+        for shard, answer in answers:
+            unpack(answer.records, side, shard.rows(self.half)[0])
+        return np.concatenate([answer.moments for _, answer in answers]), np.concatenate(
+            [answer.totals for _, answer in answers]
+        )
+
+
+def _size(update: Update) -> int:
+    arrays = [update.row_means, update.leverage, update.mine, update.theirs, *(records for _, records in update.others)]
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))

@@ -1,0 +1,63 @@
+"""What runs on a worker, if it has the same software: a shard of the orders in a folder that it sees too, or jobs."""
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from predilect.models.compiled import threads
+from predilect.models.errors import ComputeError, DataError
+from predilect.models.ratings.shards import Shard, ShardHost
+from predilect.tasks.order_files import open_orders
+
+R = TypeVar("R")
+
+
+def open_shard(folder: str, shard: Shard, n_threads: int) -> ShardHost:
+    """The shard's ratings, memory-mapped."""
+    try:
+        return ShardHost(open_orders(Path(folder)), shard, n_threads)
+    except DataError as error:
+        raise ComputeError(
+            f"A worker on {platform.node()} does not see the ratings ({error}); keep the runs in a folder that all "
+            "workers share under the same path."
+        ) from None
+
+
+def versions() -> dict[str, str]:
+    """The software on which the results depend to the bit."""
+    import llvmlite
+    import numba
+    import numpy as np
+
+    import predilect
+
+    return {
+        "predilect": predilect.__version__,
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "numpy": np.__version__,
+    }
+
+
+class Jobs:
+    """Independent jobs of one kind."""
+
+    def __init__(self, work: Callable[[int], Any]) -> None:
+        self._work = work
+
+    def run(self, job: int) -> Any:
+        """One of them, on one thread."""
+        with threads(1):
+            return self._work(job)
+
+
+def checked(wanted: dict[str, str], work: Callable[..., R], *arguments: Any) -> R:
+    """`work(*arguments)` on software of these versions. Raises ComputeError on other."""
+    for name, found in versions().items():
+        if found != wanted[name]:
+            raise ComputeError(
+                f"A worker on {platform.node()} has {name} {found}, and the run has {wanted[name]}; install the same."
+            )
+    return work(*arguments)

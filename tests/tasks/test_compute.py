@@ -1,0 +1,102 @@
+"""Worker processes on Dask: fits there, killed and hanging workers, and mistakes told in a sentence."""
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sharded import config, fit, orders
+
+from predilect.models.errors import ComputeError, ParameterError
+from predilect.models.ratings.orders import Order
+from predilect.tasks import compute, shard_host
+from predilect.tasks.compute import Workers
+from predilect.tasks.dask_sweeps import ShardedSweeps
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Workers]:
+    with compute.workers(None, 2, patience=4) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("orders")
+
+
+@pytest.fixture(scope="module")
+def both(folder: Path) -> tuple[Order, Order]:
+    return orders(folder, n_ratings=400_000, n_users=4000, n_items=1000)
+
+
+@pytest.fixture(scope="module")
+def calm(both: tuple[Order, Order]) -> dict[str, bytes]:
+    return fit(both, config(max_sweeps=40))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_fit_goes_on_when_a_worker_is_lost(
+    cluster: Workers, folder: Path, both: tuple[Order, Order], calm: dict[str, bytes], how: signal.Signals
+) -> None:
+    """Killed at some moment, or hanging: the shards go elsewhere, and every bit is the same."""
+    n_kills = (5 if os.environ.get("PREDILECT_SLOW") else 1) if how == signal.SIGKILL else 1
+    for _ in range(n_kills):
+        sweeps = ShardedSweeps(cluster, folder, *both)
+        delay = random.uniform(0, 0.1)
+
+        def hit(
+            sweep: int, bound: float, noise_sd: float, sweeps: ShardedSweeps = sweeps, delay: float = delay
+        ) -> None:
+            if sweep == 5:
+                victim = cluster.client.run(os.getpid, workers=[sweeps.holders[0]])
+                threading.Timer(delay, os.kill, (next(iter(victim.values())), how)).start()
+
+        assert fit(both, config(max_sweeps=40), sweeps, on_sweep=hit) == calm
+        assert sweeps.n_lost == 1
+
+
+def test_jobs_go_on_when_a_worker_is_killed(cluster: Workers, tmp_path: Path) -> None:
+    base, first = 10, tmp_path / "first"
+
+    def work(job: int) -> int:
+        if job == 1 and not first.exists():
+            first.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return job + base
+
+    assert sorted(cluster.fan_out(work, 5)) == [(job, job + 10) for job in range(5)]
+
+
+def test_an_error_in_a_job_is_raised(cluster: Workers) -> None:
+    def work(job: int) -> int:
+        raise ComputeError(f"job {job} is wrong")
+
+    with pytest.raises(ComputeError, match="job 0 is wrong"):
+        dict(cluster.fan_out(work, 1))
+
+
+def test_ratings_that_a_worker_does_not_see(cluster: Workers, folder: Path, both: tuple[Order, Order]) -> None:
+    with pytest.raises(ComputeError, match=r"does not see the ratings.*share under the same path"):
+        fit(both, config(), ShardedSweeps(cluster, folder / "elsewhere", *both))
+
+
+def test_workers_with_other_software(
+    cluster: Workers, folder: Path, both: tuple[Order, Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compute, "versions", lambda: shard_host.versions() | {"numba": "0.1"})
+    with pytest.raises(ComputeError, match=r"has numba .* and the run has 0.1; install the same"):
+        fit(both, config(), ShardedSweeps(cluster, folder, *both))
+
+
+def test_no_scheduler_there() -> None:
+    with (
+        pytest.raises(ParameterError, match=r"tcp://127.0.0.1:9: no Dask scheduler answers there"),
+        compute.workers("tcp://127.0.0.1:9", None),
+    ):
+        pass
