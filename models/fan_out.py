@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 R = TypeVar("R")
+FanOut = Callable[[Callable[[int], Any], int], Generator[tuple[int, Any]]]
+"""What runs jobs elsewhere: called with the work and the number of jobs, it yields as `fan_out` does."""
 
 
 def fan_out(work: Callable[[int], R], n_jobs: int, n_threads: int) -> Generator[tuple[int, R]]:

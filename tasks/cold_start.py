@@ -13,6 +13,7 @@ from predilect.models.evaluation.cold_start import ErrorSums, FitPredict, Plan, 
 from predilect.models.ratings.fold_study import FoldInPredict
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
+from predilect.tasks.compute import workers_of
 from predilect.tasks.fit import config_of, test_rows
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.ratings_table import parts_of_rows, read_table
@@ -77,9 +78,14 @@ def study_cold_start(
             progress.report("cold start", (place + done.done / done.of) / len(studies), said)
 
         n_threads = parameters.threads or default_threads()
-        return cold_start_errors(plan, table.ratings, table.scale, predict, n_threads=n_threads, on_fit=show)
+        # The folded-in study fits one model a group, which the jobs share: threads of one process do that best.
+        elsewhere = None if workers is None or predict is fold_in_predict else workers.fan_out
+        return cold_start_errors(
+            plan, table.ratings, table.scale, predict, n_threads=n_threads, on_fit=show, elsewhere=elsewhere
+        )
 
-    found = {name: errors(place, name, predict) for place, (name, predict) in enumerate(studies.items())}
+    with workers_of(parameters) as workers:
+        found = {name: errors(place, name, predict) for place, (name, predict) in enumerate(studies.items())}
     study: dict[str, Any] = dict(plan.summarise(found["fitted"]))
     study["fold_in"] = dict(plan.summarise(found["folded in"]))
     if "without side information" in found:

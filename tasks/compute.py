@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from predilect.models.compiled import default_threads
 from predilect.models.errors import ComputeError, ParameterError, PredilectError
+from predilect.tasks.parameters import Compute, RatingsParameters
 from predilect.tasks.shard_host import Jobs, checked, versions
 
 if TYPE_CHECKING:
@@ -155,6 +156,16 @@ class Workers:
 
 
 @contextmanager
+def workers_of(parameters: RatingsParameters) -> Iterator[Workers | None]:
+    """The workers that a run asks for; None: it computes on threads."""
+    if parameters.compute == Compute.threads:
+        yield None
+        return
+    with workers(parameters.scheduler, parameters.workers) as found:
+        yield found
+
+
+@contextmanager
 def workers(scheduler: str | None, n_workers: int | None, patience: float = PATIENCE) -> Iterator[Workers]:
     """The workers of a running scheduler, or `n_workers` processes (None: one a core) on this machine.
 
@@ -167,7 +178,7 @@ def workers(scheduler: str | None, n_workers: int | None, patience: float = PATI
     with dask.config.set({"distributed.worker.profile.enabled": False}):
         if scheduler is not None:
             try:
-                client = Client(scheduler, timeout=10, direct_to_workers=True)
+                client = Client(scheduler, timeout=min(patience, 10), direct_to_workers=True)
             except (OSError, ValueError) as error:
                 raise ParameterError(
                     f"scheduler = {scheduler}: no Dask scheduler answers there ({error or type(error).__name__}); "

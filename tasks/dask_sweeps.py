@@ -5,8 +5,10 @@ back; a worker that holds its own rows as they should be, by their digest, is no
 shards are cut anew for those that are there and the half-sweep is repeated from the driver's factors.
 """
 
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from predilect.models.ratings.orders import Order
 from predilect.models.ratings.posterior import Side
 from predilect.models.ratings.shards import ITEMS, USERS, Missing, Shard, Update, Updated, digest, divide, pack, unpack
 from predilect.models.ratings.sweep import HalfSweep
+from predilect.tasks.order_files import FACTS, write_orders
 from predilect.tasks.shard_host import open_shard
 
 if TYPE_CHECKING:
@@ -30,9 +33,9 @@ NEW_WORKERS = 5.0
 class ShardedSweeps:
     """Both half-sweeps over the orders in a folder that the workers see too."""
 
-    def __init__(self, workers: "Workers", folder: Path, by_user: Order, by_item: Order) -> None:
+    def __init__(self, workers: "Workers", folder: Path) -> None:
         self.workers, self.folder = workers, folder
-        self.halves = ShardedHalf(by_user, self, USERS), ShardedHalf(by_item, self, ITEMS)
+        self.halves: list[ShardedHalf] = []
         self.bytes_moved = 0
         """Records, sums and priors sent and received so far."""
         self.n_lost = 0
@@ -46,9 +49,16 @@ class ShardedSweeps:
         """The workers that hold the shards, in the chunks' order."""
         return list(self._shards)
 
-    def half_sweep(self, order: Order) -> HalfSweep:
-        """The one over this order, as `RatingsModel.fit_orders` asks for it."""
-        return next(half for half in self.halves if half.order is order)
+    def half_sweep(self, order: Order) -> "ShardedHalf":
+        """The one over this order; the order by user is asked for first. The folder is written where it is empty."""
+        for half in self.halves:
+            if half.order is order:
+                return half
+        self.halves.append(ShardedHalf(order, self, (USERS, ITEMS)[len(self.halves)]))
+        if len(self.halves) == 2 and not (self.folder / FACTS).exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_orders(self.folder, *(half.order for half in self.halves))
+        return self.halves[-1]
 
     def run(self, half: int, ask: Callable[[Shard], Update], repair: Callable[[Update, Shard, Missing], None]
             ) -> list[tuple[Shard, Updated]]:  # fmt: skip
@@ -94,11 +104,24 @@ class ShardedSweeps:
         self._hosts = {}
         while not self._hosts:
             threads = self.workers.wait()
-            shards = divide(self.halves, list(threads.values()))
+            shards = divide((self.halves[USERS], self.halves[ITEMS]), list(threads.values()))
             self._shards = dict(zip(threads, shards, strict=True))
             calls = {address: (str(self.folder), shard, threads[address]) for address, shard in self._shards.items()}
             hosts, lost = self.workers.place(open_shard, calls)
             self._hosts = {} if lost else hosts
+
+
+@contextmanager
+def sharded(workers: "Workers | None", folder: Path) -> Iterator[Callable[[Order], HalfSweep]]:
+    """What does the sweeps of a fit: this process, or workers over orders that are kept in the folder meanwhile."""
+    if workers is None:
+        yield HalfSweep
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield ShardedSweeps(workers, folder).half_sweep
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class ShardedHalf(HalfSweep):

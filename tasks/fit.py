@@ -12,6 +12,8 @@ from predilect.models.evaluation.splits import key_of, mixed, parse_split, split
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
+from predilect.tasks.compute import workers_of
+from predilect.tasks.dask_sweeps import sharded
 from predilect.tasks.fit_facts import effect_facts, sampling_facts
 from predilect.tasks.parameters import Precisions, RatingsParameters, Search
 from predilect.tasks.ratings_table import Ratings, parts, read_table
@@ -85,20 +87,22 @@ def fit_ratings(
         progress.report("fit", min(sweep / expected, 0.99), f"sweep {sweep}, noise sd {noise_sd:.4f}")
 
     start = time.perf_counter()
-    model = RatingsModel.fit(
-        train.users,
-        train.items,
-        train.ratings,
-        table.scale,
-        config,
-        user_ids=train.user_ids,
-        item_ids=train.item_ids,
-        seed=parameters.seed,
-        n_threads=parameters.threads,
-        warm_start=RatingsModel.load(Path(parameters.warm_start)) if parameters.warm_start else None,
-        on_sweep=show,
-        **sides.features(train.user_ids, train.item_ids),
-    )
+    with workers_of(parameters) as workers, sharded(workers, run / "orders") as half_sweep:
+        model = RatingsModel.fit(
+            train.users,
+            train.items,
+            train.ratings,
+            table.scale,
+            config,
+            user_ids=train.user_ids,
+            item_ids=train.item_ids,
+            seed=parameters.seed,
+            n_threads=parameters.threads,
+            warm_start=RatingsModel.load(Path(parameters.warm_start)) if parameters.warm_start else None,
+            on_sweep=show,
+            half_sweep=half_sweep,
+            **sides.features(train.user_ids, train.item_ids),
+        )
     seconds = time.perf_counter() - start
     model.save(run / "model")
     fit = {

@@ -37,6 +37,14 @@ class Inference(StrEnum):
     gibbs = "gibbs"
 
 
+class Compute(StrEnum):
+    """Where the work is done."""
+
+    threads = "threads"
+    processes = "processes"
+    dask = "dask"
+
+
 class Duplicates(StrEnum):
     """What happens to a (user, item) pair that is rated more than once."""
 
@@ -232,6 +240,23 @@ class RatingsParameters(Parameters):
         default=VBConfig.restarts, ge=1, le=100, title="Restarts", description="1 to 100; the best bound is kept."
     )
 
+    compute: Compute = Field(
+        default=Compute.threads,
+        title="Compute",
+        description="Where fits, folds and repeats run: threads of this process; processes of this machine; dask: the "
+        "workers of a scheduler, or processes where none is given. Same result for any. The last two: mf or gmf only.",
+    )
+    scheduler: str | None = Field(
+        default=None, title="Dask scheduler", description="Its address, such as tcp://10.0.0.1:8786; with compute dask."
+    )
+    workers: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        title="Workers",
+        description="Processes on this machine: 1 to 1024; default: one a core. Not with a scheduler.",
+    )
+
     resamples: int = Field(
         default=1000, ge=100, le=100_000, title="Bootstrap resamples", description="100 to 100000, by user."
     )
@@ -285,6 +310,14 @@ class RatingsParameters(Parameters):
             raise ValueError("n_user_latents + n_item_latents must be 1 or more")
         if self.inference == Inference.em and (self.rated_set or self.users or self.items):
             raise ValueError("inference = em takes no rated sets and no tables; choose mf, gmf or gibbs with them")
+        if self.compute != Compute.threads and self.inference not in (Inference.mf, Inference.gmf):
+            raise ValueError(
+                f"compute = {self.compute} fits by inference mf or gmf, not {self.inference}; compute on threads"
+            )
+        if self.scheduler is not None and self.compute != Compute.dask:
+            raise ValueError(f"scheduler = {self.scheduler} goes with compute = dask, not {self.compute}")
+        if self.scheduler is not None and self.workers is not None:
+            raise ValueError("workers counts processes of this machine; leave it out with a scheduler")
         if self.draws > self.samples:
             raise ValueError(f"draws = {self.draws} must not be above samples = {self.samples}")
         if (self.scale_low is None) != (self.scale_high is None):

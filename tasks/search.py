@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from predilect.models.ratings.search import (
 )
 from predilect.models.structure_search import Candidate
 from predilect.tasks import progress
+from predilect.tasks.compute import workers_of
 from predilect.tasks.fit import config_of, test_rows
 from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.parameters import RatingsParameters, Search
@@ -44,22 +46,9 @@ def search_structure(dataset: Path, run: Path, parameters: RatingsParameters) ->
     journal = journal_for(settings, decides)
     finished = finished_candidates(whole_lines(journal))
     tracker = Tracker(run, settings)
-    scorer = FoldScorer.of(
-        train.users,
-        train.items,
-        train.ratings,
-        table.scale,
-        # The structure is that of mean field, whatever is fitted with it: the paper's way, and quick.
-        replace(config_of(parameters), inference="mf", rated_set=False),
-        user_ids=train.user_ids,
-        item_ids=train.item_ids,
-        seed=parameters.seed,
-        n_folds=parameters.search_folds,
-        n_threads=parameters.threads,
-    )
     fits = 0
 
-    def keep(candidate: Candidate[Structure]) -> None:
+    def keep(scorer: FoldScorer, candidate: Candidate[Structure]) -> None:
         nonlocal fits
         fits += 0 if candidate.shared_with is not None else scorer.n_folds
         line = record(candidate)
@@ -80,9 +69,28 @@ def search_structure(dataset: Path, run: Path, parameters: RatingsParameters) ->
         )
         progress.report("search", min(fits / parameters.search_budget, 0.99), f"{name}: {candidate.loss:.4f}")
 
-    result = greedy(
-        scorer, n_folds=scorer.n_folds, budget=parameters.search_budget, finished=finished, on_candidate=keep
-    )
+    with workers_of(parameters) as workers:
+        scorer = FoldScorer.of(
+            train.users,
+            train.items,
+            train.ratings,
+            table.scale,
+            # The structure is that of mean field, whatever is fitted with it: the paper's way, and quick.
+            replace(config_of(parameters), inference="mf", rated_set=False),
+            user_ids=train.user_ids,
+            item_ids=train.item_ids,
+            seed=parameters.seed,
+            n_folds=parameters.search_folds,
+            n_threads=parameters.threads,
+            elsewhere=None if workers is None else workers.fan_out,
+        )
+        result = greedy(
+            scorer,
+            n_folds=scorer.n_folds,
+            budget=parameters.search_budget,
+            finished=finished,
+            on_candidate=partial(keep, scorer),
+        )
     found = result.to_facts()
     write_json(run / "search.json", found)
     return found

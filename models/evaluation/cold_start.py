@@ -7,6 +7,7 @@ model is fitted again, and the group's test ratings are predicted. Efficiency(κ
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypedDict
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.evaluation.bootstrap import Total, interval, resample
 from predilect.models.evaluation.metrics import Scale
-from predilect.models.fan_out import fan_out
+from predilect.models.fan_out import FanOut, fan_out
 from predilect.models.random import stream
 
 KAPPAS = (1, 2, 3, 5, 10, 15, 20)
@@ -203,11 +204,13 @@ def cold_start_errors(
     *,
     n_threads: int = 1,
     on_fit: Callable[[Progress], None] | None = None,
+    elsewhere: FanOut | None = None,
 ) -> ErrorSums:
     """Run every fit of the plan, `n_threads` at a time (each should use one thread): its errors by user.
 
     ratings: of the whole data, shape (N,). fit_predict: fits with the structure found on the full data. on_fit: called
-    in this thread after each fit, in the order of their ends. The result does not depend on n_threads.
+    in this thread after each fit, in the order of their ends. elsewhere: where the fits are run, if not on threads.
+    The result does not depend on n_threads.
     """
     observed = np.asarray(ratings, np.float64)
 
@@ -217,7 +220,8 @@ def cold_start_errors(
         return plan.errors_by_user(test, errors), float(errors.mean())
 
     sums: ErrorSums = {}
-    with closing(fan_out(errors_of, len(plan.jobs), n_threads)) as fits:
+    run = elsewhere or partial(fan_out, n_threads=n_threads)
+    with closing(run(errors_of, len(plan.jobs))) as fits:
         for done, (place, (by_user, mae)) in enumerate(fits, start=1):
             job = plan.jobs[place]
             key = job.kappa, job.repeat

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import dropwhile
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from predilect.models.compiled import default_threads
 from predilect.models.errors import ParameterError
 from predilect.models.evaluation.splits import k_folds
-from predilect.models.fan_out import fan_out
+from predilect.models.fan_out import FanOut, fan_out
 from predilect.models.ids import IdMap
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.model import RatingsModel
@@ -159,6 +160,8 @@ class FoldScorer:
     """The fold of each row, shape (N,)."""
     seed: int
     n_threads: int
+    elsewhere: FanOut | None = None
+    """Where the folds are fitted; None: on threads of this process."""
 
     @classmethod
     def of(
@@ -174,21 +177,28 @@ class FoldScorer:
         seed: int,
         n_folds: int = N_FOLDS,
         n_threads: int | None = None,
+        elsewhere: FanOut | None = None,
     ) -> Self:
         """Draw the folds from the rows given, which must be of the training part only."""
         folds = k_folds(len(ratings), n_folds, seed)
         n_threads = default_threads() if n_threads is None else n_threads
-        return cls(users, items, ratings, scale, config, user_ids, item_ids, folds, seed, n_threads)
+        return cls(users, items, ratings, scale, config, user_ids, item_ids, folds, seed, n_threads, elsewhere)
 
     @property
     def n_folds(self) -> int:
         return int(self.folds.max()) + 1
 
     def __call__(self, structure: Structure) -> list[float]:
-        """The rounded MAE of each fold; the same for any number of threads."""
+        """The rounded MAE of each fold; the same for any number of threads or workers."""
         config = replace(structure.configure(self.config), restarts=1)
-        inner = max(1, self.n_threads // self.n_folds)
-        losses = dict(fan_out(lambda fold: self._fold_mae(config, fold, inner), self.n_folds, self.n_threads))
+        inner = 1 if self.elsewhere else max(1, self.n_threads // self.n_folds)
+        data = replace(self, elsewhere=None)  # which may travel
+
+        def fold_mae(fold: int) -> float:
+            return data._fold_mae(config, fold, inner)
+
+        run = self.elsewhere or partial(fan_out, n_threads=self.n_threads)
+        losses = dict(run(fold_mae, self.n_folds))
         return [losses[fold] for fold in range(self.n_folds)]
 
     def _fold_mae(self, config: VBConfig, fold: int, n_threads: int) -> float:

@@ -12,9 +12,11 @@ from sharded import config, fit, orders
 
 from predilect.models.errors import ComputeError, ParameterError
 from predilect.models.ratings.orders import Order
+from predilect.models.ratings.shards import Shard
 from predilect.tasks import compute, shard_host
 from predilect.tasks.compute import Workers
 from predilect.tasks.dask_sweeps import ShardedSweeps
+from predilect.tasks.shard_host import open_shard
 
 pytestmark = pytest.mark.e2e
 
@@ -47,7 +49,7 @@ def test_a_fit_goes_on_when_a_worker_is_lost(
     """Killed at some moment, or hanging: the shards go elsewhere, and every bit is the same."""
     n_kills = (5 if os.environ.get("PREDILECT_SLOW") else 1) if how == signal.SIGKILL else 1
     for _ in range(n_kills):
-        sweeps = ShardedSweeps(cluster, folder, *both)
+        sweeps = ShardedSweeps(cluster, folder)
         delay = random.uniform(0, 0.1)
 
         def hit(
@@ -81,9 +83,10 @@ def test_an_error_in_a_job_is_raised(cluster: Workers) -> None:
         dict(cluster.fan_out(work, 1))
 
 
-def test_ratings_that_a_worker_does_not_see(cluster: Workers, folder: Path, both: tuple[Order, Order]) -> None:
+def test_ratings_that_a_worker_does_not_see(cluster: Workers, folder: Path) -> None:
+    address = next(iter(cluster.wait()))
     with pytest.raises(ComputeError, match=r"does not see the ratings.*share under the same path"):
-        fit(both, config(), ShardedSweeps(cluster, folder / "elsewhere", *both))
+        cluster.place(open_shard, {address: (str(folder / "elsewhere"), Shard([(0, 1)], [(0, 1)]), 1)})
 
 
 def test_workers_with_other_software(
@@ -91,12 +94,12 @@ def test_workers_with_other_software(
 ) -> None:
     monkeypatch.setattr(compute, "versions", lambda: shard_host.versions() | {"numba": "0.1"})
     with pytest.raises(ComputeError, match=r"has numba .* and the run has 0.1; install the same"):
-        fit(both, config(), ShardedSweeps(cluster, folder, *both))
+        fit(both, config(), ShardedSweeps(cluster, folder))
 
 
 def test_no_scheduler_there() -> None:
     with (
         pytest.raises(ParameterError, match=r"tcp://127.0.0.1:9: no Dask scheduler answers there"),
-        compute.workers("tcp://127.0.0.1:9", None),
+        compute.workers("tcp://127.0.0.1:9", None, patience=1),
     ):
         pass

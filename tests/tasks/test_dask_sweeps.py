@@ -21,8 +21,8 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Order, Order]
     return orders(tmp_path)
 
 
-def sweeps(workers: InProcess, folder: Path, both: tuple[Order, Order]) -> ShardedSweeps:
-    return ShardedSweeps(workers, folder, *both)  # type: ignore[arg-type]
+def sweeps(workers: InProcess, folder: Path) -> ShardedSweeps:
+    return ShardedSweeps(workers, folder)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("inference", ["mf", "gmf"])
@@ -31,13 +31,13 @@ def test_any_number_of_workers_gives_the_same_bits(
     tmp_path: Path, both: tuple[Order, Order], inference: str, n_workers: int
 ) -> None:
     workers = InProcess(*map(str, range(n_workers)))
-    assert fit(both, config(inference), sweeps(workers, tmp_path, both)) == fit(both, config(inference))
+    assert fit(both, config(inference), sweeps(workers, tmp_path)) == fit(both, config(inference))
 
 
 @pytest.mark.parametrize("rated_set", [False, True])
 def test_features_travel_too(tmp_path: Path, both: tuple[Order, Order], rated_set: bool) -> None:
     group = Features(csr_array(np.eye(4)[np.arange(N_USERS) % 4]), tuple("abcd"), ("group",) * 4, np.full(4, 0.5))
-    remote = sweeps(InProcess("a", "b"), tmp_path, both)
+    remote = sweeps(InProcess("a", "b"), tmp_path)
     how = config(rated_set=rated_set)
     assert fit(both, how, remote, group) == fit(both, how, None, group)
 
@@ -49,7 +49,7 @@ def test_workers_that_are_lost_or_come_change_nothing(
     calm, lost = fit(both, config(inference)), []
     for call in range(1, 20):
         workers = InProcess("a", "b", loses={call: "a", call + 3: "c"}, comes={call + 1: "c"})
-        remote = sweeps(workers, tmp_path, both)
+        remote = sweeps(workers, tmp_path)
         assert fit(both, config(inference), remote) == calm
         lost.append(remote.n_lost)
     assert min(lost) >= 1
@@ -59,7 +59,7 @@ def test_workers_that_are_lost_or_come_change_nothing(
 def test_what_moves_is_what_was_predicted(tmp_path: Path, both: tuple[Order, Order]) -> None:
     for n_workers in (1, 2, 3):
         for inference, correlated in (("mf", ()), ("gmf", (2, 3))):
-            remote = sweeps(InProcess(*map(str, range(n_workers))), tmp_path, both)
+            remote = sweeps(InProcess(*map(str, range(n_workers))), tmp_path)
             moved: list[int] = []
             fit(both, config(inference), remote, on_sweep=lambda *_, m=moved, r=remote: m.append(r.bytes_moved))
             # Beside the records there are the sums of the chunks, much for so little data.
@@ -69,6 +69,6 @@ def test_what_moves_is_what_was_predicted(tmp_path: Path, both: tuple[Order, Ord
 
 def test_a_worker_that_holds_other_rows_is_sent_them(tmp_path: Path, both: tuple[Order, Order]) -> None:
     """A second fit on the same workers begins from its own factors, not from those left there."""
-    remote = sweeps(InProcess("a", "b"), tmp_path, both)
+    remote = sweeps(InProcess("a", "b"), tmp_path)
     first, second = (fit(both, config(), remote) for _ in range(2))
     assert first == second == fit(both, config())

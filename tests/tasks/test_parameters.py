@@ -1,6 +1,7 @@
 """One parameter model: TOML, name=value texts and keyword values, refused with the name, the value and the range."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +81,16 @@ def test_every_parameter_explains_itself() -> None:
         assert field.description, name
     with_numbers = RatingsParameters.model_json_schema()["properties"]
     assert with_numbers["search"]["$ref"].endswith("Search")  # a drop-down in the run form
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"compute": "dask", "inference": "gibbs"}, "compute = dask fits by inference mf or gmf, not gibbs"),
+        ({"scheduler": "tcp://a:1"}, "scheduler = tcp://a:1 goes with compute = dask, not threads"),
+        ({"compute": "dask", "scheduler": "tcp://a:1", "workers": 2}, "leave it out with a scheduler"),
+    ],
+)
+def test_where_to_compute_fits_together(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        RatingsParameters.parse(None, [], data="ml-100k", **given)
