@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 PATIENCE = 30.0
 """Seconds without a sign of life after which a worker counts as lost."""
+RESTART = 30.0
+"""Seconds that a worker may take to come, or to come again."""
 LOOK, POLL = 1.0, 0.005
 """Seconds between looks at who is alive, and at whether a job is done, while waiting."""
 LOST = (OSError, CancelledError)
@@ -45,7 +47,7 @@ class Workers:
 
     def wait(self) -> dict[str, int]:
         """The same, once there is any. Raises ComputeError when none comes for a while."""
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + max(self.patience, RESTART)
         while not (found := self.now()):
             if time.monotonic() > deadline:
                 raise ComputeError(

@@ -90,7 +90,6 @@ class ShardedSweeps:
         for answer in answers.values():
             self.bytes_moved += sum(part.nbytes for part in answer if isinstance(part, np.ndarray))
         if len(answers) < len(asked):
-            self.n_lost += len(asked) - len(answers)
             self._hosts = {}
         return answers
 
@@ -104,6 +103,7 @@ class ShardedSweeps:
         self._hosts = {}
         while not self._hosts:
             threads = self.workers.wait()
+            self.n_lost += len(self._shards.keys() - threads.keys())
             shards = divide((self.halves[USERS], self.halves[ITEMS]), list(threads.values()))
             self._shards = dict(zip(threads, shards, strict=True))
             calls = {address: (str(self.folder), shard, threads[address]) for address, shard in self._shards.items()}

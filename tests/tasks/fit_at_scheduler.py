@@ -1,0 +1,38 @@
+"""A fit on the workers of a scheduler, as a process of its own: `python fit_at_scheduler.py ORDERS ADDRESS SWEEPS`.
+
+After each sweep a line with its number and the bytes that this host has received and sent; at the end the result.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from sharded import config, fit, told
+
+from predilect.tasks import compute, dask_sweeps
+from predilect.tasks.order_files import open_orders
+
+
+def traffic() -> int:
+    """Bytes over this host's interfaces, loopback aside."""
+    lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()[2:]
+    fields = [line.split() for line in lines if not line.strip().startswith("lo:")]
+    return sum(int(field[1]) + int(field[9]) for field in fields)
+
+
+def main() -> None:
+    folder, scheduler, max_sweeps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    dask_sweeps.NEW_WORKERS = 1.0
+
+    def show(sweep: int, bound: float, noise_sd: float) -> None:
+        print(sweep, traffic(), flush=True)
+        time.sleep(0.15)
+
+    with compute.workers(scheduler, None, patience=3) as workers:
+        sweeps = dask_sweeps.ShardedSweeps(workers, folder)
+        result = fit(open_orders(folder), config(max_sweeps=max_sweeps), sweeps, on_sweep=show)
+        print("end", sweeps.n_lost, told(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
