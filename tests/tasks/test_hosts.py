@@ -1,5 +1,6 @@
 """Several hosts: network namespaces with addresses of their own, one cut off and one killed during a fit."""
 
+import contextlib
 import os
 import shutil
 import signal
