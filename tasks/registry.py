@@ -19,7 +19,7 @@ from typing import Any
 from predilect.models.errors import ParameterError, PredilectError
 from predilect.tasks.output import new_folder
 from predilect.tasks.patience import retried
-from predilect.tasks.runs import RESULTS, mlflow_id, read_json
+from predilect.tasks.runs import RESULTS, mlflow_id, model_id, read_json
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import TrackingError, as_default, fetch_model, first_line, shown, store
 
@@ -82,8 +82,8 @@ def register(settings: Settings, run: Path, tags: Mapping[str, str] | None = Non
         for found in _versions(client, family):
             if found.run_id == run_id:
                 return found
-        outputs = getattr(client.get_run(run_id).outputs, "model_outputs", None) or []
-        if not outputs:
+        model = model_id(run)
+        if model is None:
             raise ParameterError(f"RUN = {run.name!r}: no model of it is logged; train again.")
         known = {
             "predilect.family": family,
@@ -96,14 +96,13 @@ def register(settings: Settings, run: Path, tags: Mapping[str, str] | None = Non
         if "unit" in results["split"]:
             known["predilect.unit"] = results["split"]["unit"]
         _ensure_model(client, family)
-        model_id = outputs[-1].model_id
         with as_default(settings.mlflow_uri):  # MLflow looks the source up there
             made = client.create_model_version(
                 model_name(family),
-                source=f"models:/{model_id}",
+                source=f"models:/{model}",
                 run_id=run_id,
                 tags=known | dict(tags or {}),
-                model_id=model_id,
+                model_id=model,
             )
         return _version(client, family, made, {})
 

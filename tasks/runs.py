@@ -136,6 +136,12 @@ def experiment_id(folder: Path) -> str | None:
     return found
 
 
+def model_id(folder: Path) -> str | None:
+    """The id of a run's logged model, None while it has not been logged."""
+    found: str | None = _tracking(folder).get("model_id")
+    return found
+
+
 def _tracking(folder: Path) -> dict[str, Any]:
     path = folder / "tracking.json"
     state: dict[str, Any] = read_json(path) if path.is_file() else {}

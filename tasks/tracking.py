@@ -123,6 +123,10 @@ class Tracker:
     @retried(TrackingError)
     def send(self) -> str | None:
         """Like `flush`, but a store that cannot be written raises TrackingError, with what to do."""
+        with _alone(self.folder):
+            return self._send()
+
+    def _send(self) -> str | None:
         state_file = self.folder / STATE
         state: dict[str, Any] = read_json(state_file) if state_file.is_file() else {"run_id": None, "sent": 0}
         events = whole_journal(self.folder)
@@ -149,6 +153,17 @@ class Tracker:
     def _say(self, **event: Any) -> None:
         event["time"] = int(time.time() * 1000)
         append_line(self.folder / JOURNAL, json.dumps(event, ensure_ascii=False, default=str))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time sends what a run has said: `up` and `sync` may do so beside the run itself."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
 
 
 def reconcile(settings: Settings) -> list[str]:
@@ -475,6 +490,8 @@ def _as_text(value: Any) -> str:
 def first_line(error: Exception) -> str:
     """What went wrong, short, without addresses that may hold a password."""
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if "Max retries exceeded" in line:  # MLflow wraps why a server cannot be reached in all that it tried
+        line = re.sub(r".*(\[Errno -?\d+\] |ResponseError\(')([^'\")]*).*", r"\2", line)
     return re.sub(r"//[^/@\s]*@", "//", line)[:200]
 
 
