@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from predilect.models.errors import ParameterError, PredilectError
+from predilect.tasks.addresses import first_line, shown
 from predilect.tasks.output import new_folder
 from predilect.tasks.patience import retried
 from predilect.tasks.runs import RESULTS, mlflow_id, model_id, read_json
 from predilect.tasks.settings import Settings
-from predilect.tasks.tracking import TrackingError, as_default, fetch_model, first_line, shown, store
+from predilect.tasks.tracking import TrackingError, as_default, fetch_model, store
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 HISTORY = "predilect.champions"

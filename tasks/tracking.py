@@ -9,7 +9,6 @@ import importlib.metadata
 import json
 import logging
 import os
-import re
 import shutil
 import time
 import warnings
@@ -20,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from predilect.models.errors import PredilectError
+from predilect.tasks.addresses import first_line, shown
 from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.patience import patience, retried
 from predilect.tasks.runs import abandoned, end_servers, read_json, write_json
@@ -485,17 +485,3 @@ def _pinned(*packages: str) -> list[str]:
 
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def first_line(error: Exception) -> str:
-    """What went wrong, short, without addresses that may hold a password."""
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    if "Max retries exceeded" in line:  # MLflow wraps why a server cannot be reached in all that it tried
-        line = re.sub(r".*(\[Errno -?\d+\] |ResponseError\(')([^'\")]*).*", r"\2", line)
-    return re.sub(r"//[^/@\s]*@", "//", line)[:200]
-
-
-def shown(uri: str) -> str:
-    """The address without a password."""
-    scheme, _, rest = uri.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
