@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import registry
+from predilect.tasks.addresses import first_line
 from predilect.tasks.settings import Settings
-from predilect.tasks.tracking import first_line
 
 NONE_YET = (
     "predilect-ratings has no champion yet; it is served as soon as `predilect retrain ratings` or `predilect promote` "

@@ -15,7 +15,7 @@ WRAPPED = (
     [
         ("NewConnectionError('<object>: Failed to establish a new connection: [Errno 111] Connection refused')",
          "Connection refused"),
-        ("NewConnectionError(\"HTTPConnection(host='a'): Failed to resolve 'a' ([Errno -2] Name or service not known)\")",
+        ("NewConnectionError(\"Connection(host='a'): Failed to resolve 'a' ([Errno -2] Name or service not known)\")",
          "Name or service not known"),
         ("ResponseError('too many 503 error responses')", "too many 503 error responses"),
     ],

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,26 @@ def test_what_was_made_just_before_death_is_not_made_again(
     assert sorted(each.info.run_name for each in found) == ["candidate", "first"]
     assert {each.info.status for each in found} == {"FINISHED"}
     assert len(client.get_metric_history(run_id, "bound")) == 1500
+
+
+def test_two_that_send_at_once_send_once(
+    settings: Settings, run: runs.RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`predilect up` logs what waits while the run itself goes on and does the same."""
+    _say_much(Tracker(run.path, settings))
+    send = tracking._SEND["child"]
+
+    def slowly(*words: Any) -> None:
+        time.sleep(1)
+        send(*words)
+
+    monkeypatch.setitem(tracking._SEND, "child", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (pool.submit(Tracker(run.path, settings).send) for _ in range(2))
+        assert first.result() == second.result()
+    client = _client(settings)
+    found = client.search_runs([client.get_run(first.result()).info.experiment_id])
+    assert sorted(each.info.run_name for each in found) == ["candidate", "first"]
 
 
 def test_half_a_line_of_the_journal_is_no_reason_to_lose_the_rest(settings: Settings, run: runs.RunFolder) -> None:
