@@ -18,7 +18,19 @@ from numpy.typing import NDArray
 from predilect.models.compiled import Threads
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.posterior import Side
-from predilect.models.ratings.shards import ITEMS, USERS, Missing, Shard, Update, Updated, digest, divide, pack, unpack
+from predilect.models.ratings.shards import (
+    ITEMS,
+    USERS,
+    Missing,
+    Shard,
+    Update,
+    Updated,
+    digest,
+    divide,
+    pack,
+    room,
+    unpack,
+)
 from predilect.models.ratings.sweep import HalfSweep
 from predilect.tasks.order_files import FACTS, write_orders
 from predilect.tasks.shard_host import open_shard
@@ -60,12 +72,17 @@ class ShardedSweeps:
             write_orders(self.folder, *(half.order for half in self.halves))
         return self.halves[-1]
 
-    def run(self, half: int, ask: Callable[[Shard], Update], repair: Callable[[Update, Shard, Missing], None]
-            ) -> list[tuple[Shard, Updated]]:  # fmt: skip
+    def run(
+        self,
+        half: int,
+        ask: Callable[[list[Shard]], list[Update]],
+        repair: Callable[[Update, Shard, Missing], None],
+    ) -> list[tuple[Shard, Updated]]:
         """Every shard's answer, in the order of the chunks."""
         while True:
             self._place()
-            asked = {address: ask(shard) for address, shard in self._shards.items() if shard[half]}
+            updates = zip(self._shards, ask(list(self._shards.values())), strict=True)
+            asked = {address: update for address, update in updates if self._shards[address][half]}
             answers = self._call(asked)
             missing = {address: answer for address, answer in answers.items() if isinstance(answer, Missing)}
             for address, answer in missing.items():
@@ -130,16 +147,28 @@ class ShardedHalf(HalfSweep):
     def __init__(self, order: Order, sweeps: ShardedSweeps, half: int) -> None:
         super().__init__(order)
         self.sweeps, self.half = sweeps, half
+        self._records: NDArray[Any] | None = None
 
     def chunk_sums(
         self, side: Side, other: Side, noise_precision: float, pool: Threads, passes: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """As `HalfSweep.chunk_sums`, to the bit."""
         n_other = other.n_rows
-        records = pack(other, 0, n_other)
+        self._records = records = room(other, n_other, self._records)
         correlated = side.covariances is not None
 
-        def ask(shard: Shard) -> Update:
+        def ask(shards: list[Shard]) -> list[Update]:
+            mine, theirs = [0] * len(shards), [0] * len(shards)
+
+            def read(n: int) -> None:
+                rows, own = shards[n].rows(self.half), shards[n].rows(1 - self.half)
+                mine[n], theirs[n] = digest(side, *rows), digest(other, *own)
+                pack(other, own[0], records[slice(*own)])
+
+            pool.run(read, len(shards))
+            return [update(*each) for each in zip(shards, mine, theirs, strict=True)]
+
+        def update(shard: Shard, mine: int, theirs: int) -> Update:
             rows, own = shard.rows(self.half), shard.rows(1 - self.half)
             return Update(
                 half=self.half,
@@ -149,21 +178,26 @@ class ShardedHalf(HalfSweep):
                 row_means=None if side.row_means is None else side.row_means[slice(*rows)],
                 leverage=None if side.leverage is None else side.leverage[slice(*rows)],
                 blocks=(side.n_first, side.n_factors - side.n_first) if correlated else None,
-                mine=digest(side, *rows),
-                theirs=digest(other, *own),
+                mine=mine,
+                theirs=theirs,
                 others=[(a, records[a:b]) for a, b in ((0, own[0]), (own[1], n_other)) if a < b],
             )
 
         def repair(update: Update, shard: Shard, missing: Missing) -> None:
             update.others = []
             if missing.mine:
-                update.mine = pack(side, *shard.rows(self.half))
+                first, last = shard.rows(self.half)
+                update.mine = pack(side, first, room(side, last - first))
             if missing.theirs:
                 update.theirs = records[slice(*shard.rows(1 - self.half))]
 
         answers = self.sweeps.run(self.half, ask, repair)
-        for shard, answer in answers:
+
+        def write(n: int) -> None:
+            shard, answer = answers[n]
             unpack(answer.records, side, shard.rows(self.half)[0])
+
+        pool.run(write, len(answers))
         return np.concatenate([answer.moments for _, answer in answers]), np.concatenate(
             [answer.totals for _, answer in answers]
         )

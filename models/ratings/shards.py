@@ -103,6 +103,7 @@ class ShardHost:
             chunks = [(begin - first, end - first) for begin, end in shard[half]]
             self.halves.append(HalfSweep(order.rows(first, last), chunks))
         self.sides: list[Side | None] = [None, None]
+        self._records: list[NDArray[Any] | None] = [None, None]
 
     def update(self, asked: Update) -> Updated | Missing:
         """Update the shard's rows, if it holds, or is sent, what that takes."""
@@ -124,7 +125,9 @@ class ShardHost:
         own = replace(mine, table=mine.table[first : last + 1], prior=asked.prior, covariances=covariances)
         own.row_means, own.leverage = asked.row_means, asked.leverage
         sums = self.halves[half].chunk_sums(own, other, asked.noise_precision, self.pool, asked.passes)
-        return Updated(*sums, pack(own, 0, last - first))
+        # The last answer's memory is free again: the driver had all of it before it asked for the other half.
+        self._records[half] = room(own, last - first, self._records[half])
+        return Updated(*sums, pack(own, 0, self._records[half]))
 
     def _side(self, half: int, asked: Update) -> Side:
         """The whole side, made anew where it had another form."""
@@ -147,12 +150,16 @@ def _take(side: Side, rows: tuple[int, int], given: NDArray[Any] | int) -> bool:
     return True
 
 
-def pack(side: Side, first: int, last: int) -> NDArray[Any]:
-    """The records of the rows first … last-1."""
-    covariances = _covariances(side)
-    sizes = np.diff(side.blocks) if len(covariances) else np.zeros(2, np.int64)
-    records = np.empty((last - first, 2 * side.n_factors + 2 + int(sizes @ sizes)), side.table.dtype)
-    pack_rows(side.table, covariances, side.blocks, side.n_factors, first, records)
+def room(side: Side, n_rows: int, old: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Records of so many rows, to be written; `old` if it fits: fresh memory costs as much as all the packing."""
+    sizes = np.diff(side.blocks) if side.covariances is not None else np.zeros(2, np.int64)
+    shape = n_rows, 2 * side.n_factors + 2 + int(sizes @ sizes)
+    return old if old is not None and old.shape == shape else np.empty(shape, side.table.dtype)
+
+
+def pack(side: Side, first: int, records: NDArray[Any]) -> NDArray[Any]:
+    """Write the rows from `first` on to these records, and return them."""
+    pack_rows(side.table, _covariances(side), side.blocks, side.n_factors, first, records)
     return records
 
 

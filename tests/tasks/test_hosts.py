@@ -69,7 +69,8 @@ class Network:
         for host in self.running:
             with contextlib.suppress(ProcessLookupError):
                 self.kill(host)
-            self.running[host].wait()
+            with self.running[host]:  # closes its output and waits
+                pass
         for host in ("hub", *HOSTS):
             subprocess.run(["ip", "netns", "delete", self.prefix + host], check=False, capture_output=True)
 
