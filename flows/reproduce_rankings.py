@@ -7,7 +7,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 
 from predilect.flows.progress_artifact import progress_artifact
-from predilect.flows.wiring import as_task, report_task
+from predilect.flows.wiring import as_task, link_runs, report_task
 from predilect.models.rankings.compile import warm_up
 from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
 from predilect.tasks.rankings_reproduce import study_real, study_synthetic, summarise
@@ -52,7 +52,7 @@ def reproduce_rankings(parameters: ReproduceRankingsParameters) -> dict[str, Any
         report_task(results, run.folder / "report.html")
         text = markdown_summary(results)
         create_markdown_artifact(text, key="results", description=f"Results of {run.folder.name}")
-        run.tracker.tags({"mlflow.note.content": text})
+        link_runs(run, text)
         for name in FILES:
             run.tracker.artifact(run.folder / name)
         run_id = run.tracker.flush()

@@ -7,7 +7,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 
 from predilect.flows.progress_artifact import progress_artifact
-from predilect.flows.wiring import as_task
+from predilect.flows.wiring import as_task, link_runs
 from predilect.models.ratings.compile import warm_up
 from predilect.tasks import ratings_reproduce_output as output
 from predilect.tasks.parameters_reproduce_ratings import ReproduceRatingsParameters
@@ -42,6 +42,7 @@ def reproduce_paper(parameters: ReproduceRatingsParameters) -> dict[str, Any]:
         with run.stage("report"):
             text = _write(run, parameters, found)
             create_markdown_artifact(text, key="reproduction", description=f"{experiment} of {run.folder.name}")
+            link_runs(run, text)
         return {
             "run_id": run.tracker.flush(),
             "experiment": experiment,
@@ -76,7 +77,6 @@ def _write(run: TrainingRun, parameters: ReproduceRatingsParameters, found: dict
         params = {key: value for key, value in row.items() if key not in figures}
         run.tracker.child(" ".join(names), params, figures, {"predilect.part": f"reproduction {experiment}"})
     text = output.markdown(heads, table, output.notes(found["missing"]))
-    run.tracker.tags({"mlflow.note.content": text})
     for name in (RESULTS, "table.csv", "report.html"):
         run.tracker.artifact(run.folder / name)
     return text

@@ -18,7 +18,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from predilect.flows.families import FAMILIES, Family
-from predilect.flows.wiring import RETRY, as_task
+from predilect.flows.wiring import RETRY, as_task, link_runs
 from predilect.models.errors import DataError
 from predilect.tasks import promotion, registry, retrain_data, runs
 from predilect.tasks.parameters_retrain import (
@@ -85,9 +85,9 @@ def retrain(family: Family, parameters: Any) -> State[dict[str, Any]]:
                 decision = _decide(family, steps, named, run, known, found)
                 for path in promotion.write(run.folder, decision, steps):
                     run.tracker.artifact(path)
-                text = promotion.card(decision, steps)
-                run.tracker.tags(promotion.tags(decision) | {"mlflow.note.content": text})
+                run.tracker.tags(promotion.tags(decision))
                 run.tracker.table("decision_table.json", promotion.table(decision))
+                link_runs(run, promotion.card(decision, steps))
             return _conclude(decision, steps, known)
     except Busy as busy:
         return _conclude(Decision(SKIP, [str(busy)], facts={"family": family.name}), steps, None)

@@ -8,6 +8,7 @@ from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.utilities.urls import url_for
 
 from predilect.models.errors import PredilectError
 from predilect.tasks.report import write_report
@@ -39,6 +40,17 @@ ARTIFACTS = ("report.html", "results.json", "predictions.parquet", "contract.jso
              "worths.parquet", "leaderboard.csv", "leaderboard.md")  # fmt: skip
 
 
+def link_runs(run: TrainingRun, text: str) -> str | None:
+    """A link each way between the flow run and its MLflow run, which `text` (Markdown) describes; the latter's id."""
+    run_id = run.tracker.flush()
+    if run_id:
+        create_link_artifact(run.run_url(run_id), link_text=f"MLflow run {run.folder.name}", key="mlflow-run")
+    flow_run_id = run.facts["prefect_flow_run_id"]
+    page = url_for("flow-run", obj_id=flow_run_id) if flow_run_id else None
+    run.tracker.tags({"mlflow.note.content": f"{text}\n\n[Flow run in Prefect]({page})\n" if page else text})
+    return run_id
+
+
 def conclude(run: TrainingRun, stages: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
     """Write results and report, log everything, show it in Prefect; returns what `train --json` prints.
 
@@ -52,10 +64,8 @@ def conclude(run: TrainingRun, stages: Mapping[str, dict[str, Any] | None]) -> d
         report_task(results, run.folder / "report.html")
         text = markdown_summary(results)
         create_markdown_artifact(text, key="results", description=f"Results of {run.folder.name}")
-        if run_id:
-            create_link_artifact(run.run_url(run_id), link_text=f"MLflow run {run.folder.name}", key="mlflow-run")
         log_results(run.tracker, results)
-        run.tracker.tags({"mlflow.note.content": text})
+        link_runs(run, text)
         for name in ARTIFACTS:
             if (run.folder / name).exists():
                 run.tracker.artifact(run.folder / name)

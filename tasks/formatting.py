@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +27,8 @@ METRICS: dict[str, Metric] = {
     "mae_rounded": Metric("MAE, rounded", "mean absolute error of guesses rounded to a legal rating", "lower"),
     "mae": Metric("MAE", "mean absolute error", "lower"),
     "rmse": Metric("RMSE", "root mean squared error", "lower"),
+    "rmse_new_users": Metric("RMSE, new users", "of users with five training ratings or fewer", "lower"),
+    "rmse_new_items": Metric("RMSE, new items", "of items with five training ratings or fewer", "lower"),
     "log_predictive_density": Metric("Log predictive density", "mean log density of a rating, in nats", "higher"),
     "coverage_50": Metric("50 % coverage", "ratings inside their 50 % interval", is_share=True, nominal=0.5),
     "coverage_80": Metric("80 % coverage", "ratings inside their 80 % interval", is_share=True, nominal=0.8),
@@ -55,9 +57,14 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def metric_of(name: str) -> Metric:
-    """The metric called `name`; one nobody described keeps its own name as label."""
-    return METRICS.get(name) or Metric(name.replace("_", " "), "")
+# What the same metric means of another family.
+MEANINGS = {("clicks", "coverage_90"): "held-out click counts inside their 90 % interval"}
+
+
+def metric_of(name: str, family: str = "") -> Metric:
+    """The metric called `name`, as it is meant of a family; one nobody described keeps its own name as label."""
+    metric = METRICS.get(name) or Metric(name.replace("_", " "), "")
+    return replace(metric, meaning=MEANINGS.get((family, name), metric.meaning))
 
 
 def in_order(names: Sequence[str]) -> list[str]:

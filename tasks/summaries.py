@@ -125,7 +125,7 @@ def metric_rows(results: Results) -> list[dict[str, Any]]:
     metrics, differences = results.get("metrics") or {}, results.get("differences") or {}
     rows = []
     for name in in_order(list(metrics)):
-        metric = metric_of(name)
+        metric = metric_of(name, str((results.get("run") or {}).get("family")))
         against = []
         for who, other in ranked_baselines(results).items():
             gap = (differences.get(who) or {}).get(name)

@@ -51,10 +51,15 @@ class TrainingRun:
 
     def run_url(self, run_id: str) -> str:
         """Where MLflow's pages show the run: the tracking server's, or a local `mlflow ui`."""
-        uri = self.settings.mlflow_uri
-        server = uri if uri.startswith("http") else f"http://127.0.0.1:{self.settings.mlflow_port}"
-        page = f"{server.rstrip('/')}/#/experiments/{experiment_id(self.folder)}/runs/{run_id}"
+        page = mlflow_page(self.settings, f"experiments/{experiment_id(self.folder)}/runs/{run_id}")
         return f"{page}?workflowType=machine_learning"  # the training view
+
+
+def mlflow_page(settings: Settings, path: str) -> str:
+    """A page of the tracking server, or of a local `mlflow ui`."""
+    uri = settings.mlflow_uri
+    server = uri if uri.startswith("http") else f"http://127.0.0.1:{settings.mlflow_port}"
+    return f"{server.rstrip('/')}/#/{path}"
 
 
 @contextmanager

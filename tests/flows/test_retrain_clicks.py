@@ -9,7 +9,7 @@ import pytest
 
 from predilect.tasks import registry
 from predilect.tasks.parameters_retrain import RetrainClicksParameters
-from predilect.tasks.score import ScoredFamily, ScoreParameters, score
+from predilect.tasks.score import ScoredFamily, ScoreParameters
 from predilect.tasks.settings import Settings
 from predilect.tasks.simulate_clicks import simulate_clicks
 
@@ -67,13 +67,39 @@ def test_nights_of_clicks(
     champion = registry.by_alias(settings, "clicks")
     assert champion is not None
     assert (champion.number, champion.tags["predilect.unit"]) == (2, "whole groups (test)")
+    _is_linked(settings, worse)
     _serves(settings, nights[3], tmp_path)
+
+
+def _links(key: str) -> list[str]:
+    """The link artifacts of a key, as Prefect keeps them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=[key])))
+    return [str(artifact.data) for artifact in found]
+
+
+def _is_linked(settings: Settings, decision: dict[str, Any]) -> None:
+    """The flow run has a link to the MLflow run of the retraining, and the latter one to the former."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(settings.mlflow_uri)
+    (experiment,) = client.search_experiments(filter_string="name = 'predilect-clicks-retraining'")
+    (run,) = client.search_runs(
+        [experiment.experiment_id], f"attributes.run_name = '{decision['retraining']}'"
+    )  # fmt: skip
+    assert any(f"/runs/{run.info.run_id}?" in link for link in _links("mlflow-run"))
+    page = f"/runs/flow-run/{run.data.tags['prefect.flow_run_id']})"
+    assert page in run.data.tags["mlflow.note.content"]
 
 
 def _serves(settings: Settings, rows: pd.DataFrame, folder: Path) -> None:
     """The champion loads by its alias, and scores by the names of the columns that the files have."""
     import mlflow
 
+    from predilect.flows.score import score_batch
     from predilect.tasks.tracking import as_default
 
     with as_default(settings.mlflow_uri):
@@ -83,7 +109,10 @@ def _serves(settings: Settings, rows: pd.DataFrame, folder: Path) -> None:
     assert 0.5 * rate < np.average(said["mean"], weights=rows["impressions"]) < 2 * rate
     rows.to_parquet(folder / "new.parquet", index=False)
     asked = ScoreParameters(family=ScoredFamily.clicks, data=str(folder / "new.parquet"), out=str(folder / "x.parquet"))
-    done = score(asked)
+    done = score_batch(asked)
+    assert _links("model") == [
+        "[predilect-clicks version 2](http://127.0.0.1:5000/#/models/predilect-clicks/versions/2)"
+    ]
     assert done["predilect.model"] == "models:/predilect-clicks/2"
     assert done["warnings"] == []
     np.testing.assert_allclose(pd.read_parquet(folder / "x.parquet")["mean"], said["mean"], rtol=1e-6)

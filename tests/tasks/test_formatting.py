@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from predilect.tasks.formatting import day, duration, interval, moment, number, plain, plain_value, time_span, verdict
+from predilect.tasks.formatting import (
+    day,
+    duration,
+    interval,
+    metric_of,
+    moment,
+    number,
+    plain,
+    plain_value,
+    time_span,
+    verdict,
+)
 
 
 def estimate(value: float, low: float, high: float) -> dict[str, float]:
@@ -83,3 +94,9 @@ def test_values_of_any_kind() -> None:
     shown = [plain_value(value) for value in (None, True, 1e-5, 100, "text", ["ü", 1], "x" * 400)]
     assert shown == ["–", "true", "1e-05", "100", "text", '["ü", 1]', "x" * 299 + "…"]
     assert plain({"a": (1, math.inf, {"b": math.nan})}) == {"a": [1, None, {"b": None}]}
+
+
+def test_coverage_is_of_what_the_family_predicts() -> None:
+    assert metric_of("coverage_90").meaning == "ratings inside their 90 % interval"
+    assert metric_of("coverage_90", "clicks").meaning == "held-out click counts inside their 90 % interval"
+    assert metric_of("auc", "clicks") == metric_of("auc")
