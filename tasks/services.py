@@ -175,8 +175,7 @@ def repair(settings: Settings) -> list[str]:
     from predilect.tasks import tracking
 
     closed = tracking.reconcile(settings)
-    for folder in tracking.waiting(settings):
-        tracking.Tracker(folder, settings).flush()
+    tracking.catch_up(settings)
     server = prefect(settings)
     if server.healthy():
         alive = processes.flow_runs(settings.services)

@@ -192,6 +192,16 @@ def waiting(settings: Settings) -> list[Path]:
     return sorted(path.parent for path in settings.runs.glob("*/.untracked"))
 
 
+def catch_up(settings: Settings) -> list[str]:
+    """Log what waits, as long as the store takes it; the names of the runs. Every command does so first."""
+    logged = []
+    for folder in waiting(settings):
+        if Tracker(folder, settings).flush() is None:
+            break
+        logged.append(folder.name)
+    return logged
+
+
 def flow_run_of(folder: Path) -> str | None:
     """The Prefect flow run of a run folder, None when it has none."""
     with open(folder / JOURNAL, encoding="utf-8") as journal:

@@ -86,10 +86,11 @@ def test_store_away_keeps_results_and_sync_sends_them(
     assert "predilect sync first" in said
     assert "secret" not in said
     assert waiting(settings) == [run.path]
+    assert tracking.catch_up(Settings()) == []
     with pytest.raises(TrackingError):
         away.send()
-    run_id = Tracker(run.path, settings).send()
-    assert _client(settings).get_run(run_id).info.status == "FINISHED"
+    assert tracking.catch_up(settings) == ["first"]
+    assert _client(settings).get_run(runs.mlflow_id(run.path)).info.status == "FINISHED"
     assert not waiting(settings)
 
 
