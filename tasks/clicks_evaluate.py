@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from predilect.models.clicks import SCORES, ClicksModel, Prediction, count_intervals, log_predictive, score, score_block
-from predilect.models.clicks.metrics import covered
 from predilect.models.compiled import default_threads, threads
 from predilect.models.random import stream
 from predilect.tasks import progress
@@ -37,7 +36,8 @@ MOST_SCORED = 10_000  # test rows for which the slow scores are compared: quanti
 def evaluate_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> Json:
     """Metrics with intervals, simpler models, scores, calibration, words, drift; also in `evaluation.json`.
 
-    Writes `predictions.parquet`, a row a test row with counts, mean, sd and 90 % interval of the click count.
+    Writes `predictions.parquet`, a row a test row with counts, mean, sd and 90 % interval of the click count, its unit
+    in the bootstrap and SAUC's reward.
     """
     table, parts = ClicksTable.read(dataset), Parts.read(run)
     model = ClicksModel.load(run / "model")
@@ -64,7 +64,7 @@ def evaluate_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> J
         if name != NO_CONTEXT:
             compared[name] = _by_score(other, table, rows, test, some, parameters)
     progress.report("evaluate", 0.85, "scores and words")
-    _write_predictions(run, table, test, prediction, found, intervals)
+    _write_predictions(run, table, rows, test, prediction, found, intervals)
     warnings = []
     if "auc" not in values:
         warnings.append("The test part has no clicks, or nothing but clicks, so AUC and SAUC are not defined.")
@@ -115,14 +115,8 @@ def judge(
     prediction = model.predict(design)
     n, v = table.impressions[rows], table.clicks[rows]
     mean = score(model, design, ("mean",), prediction=prediction)["mean"]
-    p = np.clip(mean, 1e-300, 1 - 1e-16)
     intervals = count_intervals(prediction, n, n_threads=parameters.threads)
-    found = RowScores(
-        log_predictive(prediction, n, v, parameters.threads),
-        v * np.log(p) + (n - v) * np.log1p(-p),
-        covered(intervals, v),
-        mean,
-    )
+    found = RowScores.of(log_predictive(prediction, n, v, parameters.threads), mean, intervals, n, v)
     return prediction, found, intervals
 
 
@@ -193,9 +187,9 @@ def _apart(table: ClicksTable, parts: Parts, clusters: Any, found: RowScores, ro
 
 
 def _write_predictions(
-    run: Path, table: ClicksTable, test: Rows, prediction: Prediction, found: RowScores, intervals: Any
+    run: Path, table: ClicksTable, rows: TestRows, test: Rows, prediction: Prediction, found: RowScores, intervals: Any
 ) -> None:
-    columns: Json = {"row": test}
+    columns: Json = {"row": test, "unit": rows.units, "reward": rows.reward}
     for name, coded in (("user", table.users), ("item", table.items), ("group", table.groups)):
         if coded is not None:
             columns[name] = pa.array(coded.values[test])

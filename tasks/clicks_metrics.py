@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predilect.models.clicks.metrics import serendipity_reward
+from predilect.models.clicks.metrics import covered, serendipity_reward
 from predilect.models.evaluation.bootstrap import Estimate, Total, interval, resample, weights
 from predilect.tasks.canonical_clicks import ClicksTable
 from predilect.tasks.clicks_fit import Rows
@@ -26,6 +26,12 @@ class RowScores:
     """Σ of the row's impressions, each judged on its own at the expected click probability."""
     covered: NDArray[np.bool_]
     ranking: Array
+
+    @classmethod
+    def of(cls, log_likelihood: Array, mean: Array, intervals: Any, impressions: Any, clicks: Any) -> "RowScores":
+        """From each row's expected click probability and the interval of its click count, (n_rows, 2)."""
+        p, n, v = np.clip(mean, 1e-300, 1 - 1e-16), np.asarray(impressions), np.asarray(clicks)
+        return cls(log_likelihood, v * np.log(p) + (n - v) * np.log1p(-p), covered(intervals, v), mean)
 
 
 @dataclass(frozen=True)

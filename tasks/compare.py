@@ -2,24 +2,28 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from predilect.models.errors import ParameterError
-from predilect.models.evaluation.bootstrap import Estimate, differences
-from predilect.models.evaluation.metrics import row_totals
-from predilect.models.ratings.scale import RatingScale
+from predilect.models.evaluation.bootstrap import Estimate, resample
+from predilect.tasks.clicks_metrics import RowScores, TestRows, gaps, measure
 from predilect.tasks.formatting import in_order, interval, metric_of, plain_value, verdict
 from predilect.tasks.report import page_of
 from predilect.tasks.runs import RESULTS, mlflow_id, read_json
 from predilect.tasks.settings import Settings
+from predilect.tasks.unit_totals import TOTALS, read_totals
 
 Json = dict[str, Any]
+Draw = Callable[[int, int], tuple[dict[str, float], dict[str, NDArray[np.float64]]]]
+Scored = tuple[list[NDArray[Any]], Draw]
+"""What tells the held-out rows of a run from others; and of a seed and a number of resamples, each metric's value and
+that in every resample."""
 PREDICTIONS, TEMPLATE = "predictions.parquet", "compare.html.j2"
 TOO_MANY = 12
 
@@ -100,34 +104,66 @@ def _paired(
     first: Path, first_results: Json, other: Path, other_results: Json
 ) -> tuple[dict[str, Estimate], str | None]:
     """The other's metrics less the first's on the same test rows, resampled together; or why that cannot be."""
+    family, others = (results["run"]["family"] for results in (first_results, other_results))
+    if family != others:
+        return {}, f"it is a run on {others}, {first.name} one on {family}"
+    scored = []
     for folder in (first, other):
-        if not (folder / PREDICTIONS).is_file() or "sd" not in pq.read_schema(folder / PREDICTIONS).names:
-            return {}, f"{folder.name} keeps no predicted ratings of its test part"
-    tables = [_sorted(pq.read_table(folder / PREDICTIONS)) for folder in (first, other)]
-    same = len(tables[0]) == len(tables[1]) and all(
-        tables[0][name].equals(tables[1][name]) for name in ("user", "item", "rating")
-    )
-    if not same:
-        return {}, f"its test rows are not those of {first.name}: give both the same data, split and seed"
-    scales = [RatingScale.from_facts(results["dataset"]["scale"]) for results in (first_results, other_results)]
-    people, person = np.unique(tables[0]["user"].to_numpy(), return_inverse=True)
-    totals = [
-        row_totals(
-            person,
-            len(people),
-            table["rating"].to_numpy(),
-            table["mean"].to_numpy().astype(np.float64),
-            table["sd"].to_numpy().astype(np.float64) ** 2,
-            scale,
-        )
-        for table, scale in zip(tables, scales, strict=True)
-    ]
+        found = _scored_rows(folder) if family == "clicks" else _scored_units(folder)
+        if found is None:
+            return {}, f"{folder.name} keeps no scores of held-out rows; train it again, with rows held out"
+        scored.append(found)
+    (rows, draw), (other_rows, other_draw) = scored
+    if len(rows) != len(other_rows) or not all(map(np.array_equal, rows, other_rows)):
+        return {}, _why(first, first_results, other_results)
     asked = first_results["parameters"]
-    return differences(totals[1], totals[0], seed=asked["seed"], resamples=asked["resamples"]), None
+    drawn = asked["seed"], asked["resamples"]
+    return gaps(*other_draw(*drawn), *draw(*drawn)), None
 
 
-def _sorted(table: pa.Table) -> pa.Table:
-    return table.sort_by([("user", "ascending"), ("item", "ascending")]).combine_chunks()
+def _scored_units(run: Path) -> Scored | None:
+    """The scores of a run by user or ballot; None when it keeps none."""
+    if not (run / TOTALS).is_file():
+        return None
+    units, totals, rows = read_totals(run)
+    return [units, np.array(rows)], lambda seed, resamples: resample(totals, seed=seed, resamples=resamples)
+
+
+def _scored_rows(run: Path) -> Scored | None:
+    """The scores of a run on clicks, row by row, as AUC needs them; None when it keeps none."""
+    if not (run / PREDICTIONS).is_file():
+        return None
+    table = pq.read_table(run / PREDICTIONS)
+    if "unit" not in table.column_names:
+        return None
+    column = {name: table[name].to_numpy() for name in table.column_names}
+    shown, clicks = (column[name].astype(np.float64) for name in ("impressions", "clicks"))
+    intervals = np.stack([column["clicks_low"], column["clicks_high"]], axis=1)
+    scores = RowScores.of(column["log_likelihood"], column["mean"], intervals, shown, clicks)
+    names = [name for name in ("row", "unit", "impressions", "clicks", "user", "item", "group") if name in column]
+    return [column[name] for name in names], lambda seed, resamples: measure(
+        scores, TestRows(shown, clicks, column["reward"], column["unit"], "", seed, resamples)
+    )
+
+
+def _why(first: Path, first_results: Json, other_results: Json) -> str:
+    """Why the test rows are not the same."""
+    found = []
+    for results in (first_results, other_results):
+        data, asked = results["dataset"], results["parameters"]
+        found.append(
+            {
+                "data": f"{data['name']} ({data['digest'][:12]})",
+                "split": results["split"]["kind"],
+                "seed": asked["seed"],
+                "menu": asked.get("menu"),
+                "group": asked.get("group"),
+            }
+        )
+    said = [
+        f"its {name} is {found[1][name]}, not {value}" for name, value in found[0].items() if found[1][name] != value
+    ]
+    return f"its test rows are not those of {first.name}" + (f": {', '.join(said)}" if said else "")
 
 
 def _differing(parameters: Sequence[Json]) -> list[Json]:

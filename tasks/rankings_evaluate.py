@@ -13,11 +13,12 @@ from predilect.models.rankings.prediction import pair_calibration
 from predilect.tasks import progress
 from predilect.tasks.canonical_ballots import RankingsTable
 from predilect.tasks.parameters_rankings import RankingsParameters
-from predilect.tasks.rankings_fit import fit_model, read_ballots
+from predilect.tasks.rankings_fit import ballot_keys, fit_model, read_ballots
 from predilect.tasks.rankings_scores import ballot_scores, fit_scores
 from predilect.tasks.rankings_segments import describe_segments, overall
 from predilect.tasks.rankings_tables import leaderboard, write_tables
 from predilect.tasks.runs import write_json
+from predilect.tasks.unit_totals import digest_of, write_totals
 
 Json = dict[str, Any]
 ONE, ANY = "one segment", "any order"
@@ -38,6 +39,10 @@ def evaluate_rankings(dataset: Path, run: Path, parameters: RankingsParameters) 
     if len(test):
         totals = ballot_scores(model.mixture, test, n_threads)
         metrics = dict(estimates(totals, seed=seed, resamples=resamples))
+        keys = ballot_keys(table, test)
+        write_totals(
+            run, np.repeat(keys, test.counts), totals, f"{test.menu} {digest_of(np.repeat(keys, test.counts))}"
+        )
         for name, other in _baselines(train, table, parameters, model).items():
             theirs = ballot_scores(other, test, n_threads)
             baselines[name] = estimates(theirs, seed=seed, resamples=resamples)

@@ -62,11 +62,15 @@ def _copy_keys(table: RankingsTable, rows: NDArray[np.int64], seed: int) -> NDAr
 
     rows: the row of the table that each ballot is of, rising.
     """
-    names = [str(name) for name in table.item_ids.ids.tolist()]
     ballots = table.ballots
-    texts = ("\x1f".join(names[item] for item in ballots.row(row)) for row in range(len(ballots)))
     first = np.cumsum(ballots.counts) - ballots.counts
-    return mixed(key_of(texts, seed)[rows], (np.arange(len(rows)) - first[rows]).astype(np.uint64))
+    return mixed(ballot_keys(table, ballots, seed)[rows], (np.arange(len(rows)) - first[rows]).astype(np.uint64))
+
+
+def ballot_keys(table: RankingsTable, ballots: Ballots, seed: int = 0) -> NDArray[np.uint64]:
+    """A hash of the items that each of some distinct ballots names, in their order."""
+    names = [str(name) for name in table.item_ids.ids.tolist()]
+    return key_of(("\x1f".join(names[item] for item in ballots.row(row)) for row in range(len(ballots))), seed)
 
 
 def read_ballots(dataset: Path, run: Path, parameters: RankingsParameters) -> tuple[RankingsTable, Ballots, Ballots]:
