@@ -21,6 +21,7 @@ from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.ratings_table import Ratings, parts, read_table
 from predilect.tasks.runs import write_json
 from predilect.tasks.side_tables import read_side_tables
+from predilect.tasks.unit_totals import ratings_digest, write_totals
 
 BASELINES: dict[str, type[GlobalMean] | type[BiasOnly]] = {"global mean": GlobalMean, "bias only": BiasOnly}
 
@@ -44,6 +45,9 @@ def evaluate_ratings(dataset: Path, run: Path, parameters: RatingsParameters) ->
 
     totals = scored(prediction)
     totals |= _ranking(model, train_part, test_part, person, len(people), table.scale)
+    ids, codes = (table.user_ids, table.item_ids), (table.users[test], table.items[test])
+    rows = ratings_digest(ids, codes, test_part.ratings)
+    write_totals(run, table.user_ids.decode(people), totals, rows)
     progress.report("evaluate", 0.4, "baselines")
     seed, resamples = parameters.seed, parameters.resamples
     baselines, against = {}, {}
