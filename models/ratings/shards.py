@@ -126,8 +126,8 @@ class ShardHost:
         own.row_means, own.leverage = asked.row_means, asked.leverage
         sums = self.halves[half].chunk_sums(own, other, asked.noise_precision, self.pool, asked.passes)
         # The last answer's memory is free again: the driver had all of it before it asked for the other half.
-        self._records[half] = room(own, last - first, self._records[half])
-        return Updated(*sums, pack(own, 0, self._records[half]))
+        self._records[half] = records = room(own, last - first, self._records[half])
+        return Updated(*sums, pack(own, 0, records))
 
     def _side(self, half: int, asked: Update) -> Side:
         """The whole side, made anew where it had another form."""

@@ -28,7 +28,7 @@ def main() -> None:
         print(sweep, traffic(), flush=True)
         time.sleep(0.15)
 
-    with compute.workers(scheduler, None, patience=3) as workers:
+    with compute.workers(scheduler, None, patience=8) as workers:
         sweeps = dask_sweeps.ShardedSweeps(workers, folder)
         result = fit(open_orders(folder), config(max_sweeps=max_sweeps), sweeps, on_sweep=show)
         print("end", sweeps.n_lost, told(result), flush=True)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Workers]:
-    with compute.workers(None, 2, patience=4) as found:
+    with compute.workers(None, 2, patience=10) as found:
         yield found
 
 
