@@ -24,11 +24,15 @@ def main() -> None:
     folder, scheduler, max_sweeps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     dask_sweeps.NEW_WORKERS = 1.0
 
-    def show(sweep: int, bound: float, noise_sd: float) -> None:
-        print(sweep, traffic(), flush=True)
-        time.sleep(0.15)
-
     with compute.workers(scheduler, None, patience=8) as workers:
+
+        def show(sweep: int, bound: float, noise_sd: float) -> None:
+            # The first worker may be alone for a while, and so may the one that is left when the other is cut off.
+            while sweep in (1, 20) and len(workers.now()) < 2:
+                time.sleep(0.2)
+            print(sweep, traffic(), flush=True)
+            time.sleep(0.1)
+
         sweeps = dask_sweeps.ShardedSweeps(workers, folder)
         result = fit(open_orders(folder), config(max_sweeps=max_sweeps), sweeps, on_sweep=show)
         print("end", sweeps.n_lost, told(result), flush=True)
