@@ -71,7 +71,7 @@ class Operated:
         for last in (False, False, False, False, True):
             try:
                 with urllib.request.urlopen(request, timeout=30) as answer:
-                    return json.load(answer)
+                    return json.loads(answer.read() or "null")  # changes are answered by nothing
             except urllib.error.HTTPError as error:
                 if error.code != 503 or last:  # busy with its database: to be asked again, as Prefect's client does
                     raise
