@@ -78,6 +78,11 @@ def test_mlflow_has_one_door() -> None:
     assert "tasks/tracking.py" in doors
 
 
+def test_dask_has_one_door() -> None:
+    doors = {path for layer in LAYERS for path, name in each(layer) if name.partition(".")[0] in ("dask", "distributed")}
+    assert doors == {"tasks/compute.py"}
+
+
 @pytest.mark.parametrize("layer", ["models", "data_contracts"])
 def test_importing_a_layer_loads_nothing_heavy(layer: str) -> None:
     probe = (
