@@ -28,6 +28,7 @@ from predilect.tasks.parameters_retrain import (
     training_parameters,
 )
 from predilect.tasks.patience import patience
+from predilect.tasks.processes import own_output
 from predilect.tasks.promotion import PROMOTE, REFUSE, SKIP, Decision
 from predilect.tasks.retrain_data import Busy, Found, Memory
 from predilect.tasks.retrain_family import Steps, volume_checks
@@ -71,6 +72,7 @@ def retrain(family: Family, parameters: Any) -> State[dict[str, Any]]:
 
     Raises PredilectError when no decision could be made, as when the tracking store is away.
     """
+    own_output()
     settings, steps = Settings(), family.steps()
     try:
         with patience(), retrain_data.memory(settings, family.name, parameters.data) as known:

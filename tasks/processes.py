@@ -8,6 +8,7 @@ import contextlib
 import os
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -103,6 +104,20 @@ def marked(folder: Path, name: str | None = None, spare_flow_runs: bool = False)
 def flow_runs(folder: Path) -> set[str]:
     """The ids of the flow runs that a process of this folder's services is at work on."""
     return {env[FLOW_RUN] for process in marked(folder) if FLOW_RUN in (env := _environment(process))}
+
+
+def own_output() -> None:
+    """Let the process of a flow run write to its worker's log itself, where there is one.
+
+    Through the worker's pipe the run would end with the worker: Prefect's console ends a process that nobody reads.
+    """
+    if not {MARK, ROLE, FLOW_RUN} <= set(os.environ):
+        return
+    log = log_file(Path(os.environ[MARK]), os.environ[ROLE])
+    if log.is_file():
+        with open(log, "ab") as output:
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(output.fileno(), stream.fileno())
 
 
 def stop(processes: Sequence[psutil.Process], patience: float = 20.0) -> int:

@@ -21,6 +21,7 @@ from predilect.models.compiled import default_threads
 from predilect.models.errors import DataError, PredilectError
 from predilect.tasks import progress
 from predilect.tasks.parameters import Parameters
+from predilect.tasks.processes import own_output
 from predilect.tasks.runs import RunFolder, experiment_id, write_json
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import Tracker
@@ -72,6 +73,7 @@ def training_run(
 
     What the disk refuses (no space, no permission) becomes a DataError that says so.
     """
+    own_output()
     settings = Settings()
     held = RunFolder.create(settings, parameters.name, f"{family}-{_stem(parameters.data)}")
     tracker = Tracker(held.path, settings)

@@ -68,3 +68,36 @@ def test_logs_rotate_in_place(tmp_path: Path, keep: int) -> None:
     assert processes.rotate_logs(tmp_path, most=50) == []
     assert processes.tail(log, 5) == ["end"]
     assert [path.read_bytes()[:1] for path in sorted(log.parent.glob("*.log.*"))] == [b"4", b"3", b"2"][:keep]
+
+
+SPOKEN = """
+import sys
+from rich.console import Console
+from predilect.tasks.processes import own_output
+own_output()
+print("ready", flush=True)
+sys.stdin.readline()
+Console(file=sys.stderr).print("spoken to nobody")
+Console().print("and on")
+"""
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_flow_run_does_not_end_with_who_reads_its_output(tmp_path: Path, own: bool) -> None:
+    log = processes.log_file(tmp_path, "worker")
+    log.parent.mkdir()
+    log.touch()
+    env = {**os.environ, **processes.mark(tmp_path, "worker"), **({processes.FLOW_RUN: "1"} if own else {})}
+    run = subprocess.Popen(
+        [sys.executable, "-c", SPOKEN], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert run.stdin is not None
+    assert run.stdout is not None
+    assert run.stderr is not None
+    assert run.stdout.readline() == (b"" if own else b"ready\n")
+    run.stdout.close()
+    run.stderr.close()
+    run.stdin.write(b"\n")
+    run.stdin.close()
+    assert (run.wait(30) == 0) is own  # the other way is why it is done
+    assert log.read_text() == ("ready\nspoken to nobody\nand on\n" if own else "")
