@@ -1,5 +1,6 @@
 """Processes that outlive the command that started them: found by pid and start time, stopped whole, logs rotated."""
 
+import os
 import socket
 import subprocess
 import sys
