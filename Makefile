@@ -31,6 +31,9 @@ lock:
 	uv pip compile pyproject.toml --extra bench --constraint requirements.lock --generate-hashes --universal \
 	    --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header \
 	    --output-file benchmarks/requirements.lock
+	echo 'setuptools>=77' | uv pip compile pyproject.toml - --constraint requirements.lock --generate-hashes \
+	    --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header \
+	    --output-file infra/requirements.lock
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Predilect needs Python 3.11 or newer")'

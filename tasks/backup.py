@@ -12,11 +12,13 @@ from typing import Any
 
 from predilect import __version__
 from predilect.models.errors import DataError, ParameterError
+from predilect.tasks import postgres
 from predilect.tasks.output import cannot_write
 from predilect.tasks.runs import read_json, write_json
 from predilect.tasks.settings import Settings
 
 ABOUT = "predilect_backup.json"
+DUMP = "postgres.dump"  # the tables of both servers, where they are on PostgreSQL
 FOLDERS = ("mlruns", "state")
 # Of this machine and this moment alone: processes and their logs, locks, half-written files, caches.
 LEFT_OUT = ("state/services", "state/matplotlib")
@@ -29,11 +31,10 @@ ADDRESSES = (("experiments", "artifact_location"), ("runs", "artifact_uri"), ("l
 def backup(settings: Settings, file: Path) -> dict[str, Any]:
     """Write everything under `mlruns/` and `state/` to a .tar.gz file, complete or absent; what is in it.
 
-    Databases are copied first, by SQLite's own backup, so all that they name is in the file too.
-    Raises DataError when the disk refuses, or when the databases are on PostgreSQL.
+    Databases are copied first, by SQLite's own backup or pg_dump, so all that they name is in the file too.
+    Raises DataError when the disk refuses, or when pg_dump is asked for and is not there.
     """
-    if settings.postgres is not None:
-        raise DataError("The databases are on PostgreSQL: back them up with pg_dump, and the home's files with tar.")
+    address = settings.database()
     draft = file.with_name(f".{file.name}.part")
     about = {"version": __version__, "home": str(settings.home), "created": datetime.now(UTC).isoformat()}
     try:
@@ -44,9 +45,13 @@ def backup(settings: Settings, file: Path) -> dict[str, Any]:
             for k, database in enumerate(databases):
                 with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copies / str(k))) as copy:
                     source.backup(copy)
+            if address:
+                postgres.dump(address, copies / DUMP)
             count = 0
             with tarfile.open(draft, "w:gz", compresslevel=3) as archive:
                 archive.add(write_json(copies / ABOUT, about), ABOUT)
+                if address:
+                    archive.add(copies / DUMP, DUMP)
                 for k, database in enumerate(databases):
                     archive.add(copies / str(k), str(database.relative_to(settings.home)))
                 for path in _files(settings.home):
@@ -57,13 +62,15 @@ def backup(settings: Settings, file: Path) -> dict[str, Any]:
         raise cannot_write(file, error) from error
     finally:
         draft.unlink(missing_ok=True)
-    return about | {"file": str(file), "files": count, "databases": len(databases), "bytes": file.stat().st_size}
+    n_databases = len(databases) + bool(address)
+    return about | {"file": str(file), "files": count, "databases": n_databases, "bytes": file.stat().st_size}
 
 
 def restore(settings: Settings, file: Path) -> dict[str, Any]:
-    """Put a backup into an empty home, wherever that is; what was in it.
+    """Put a backup into an empty home, wherever that is, and into an empty PostgreSQL database if it holds one.
 
-    Raises ParameterError when the home holds runs already or the file is no backup, DataError when it is damaged.
+    Returns what was in it. Raises ParameterError when home or database hold something already, or the file is no
+    backup, DataError when it is damaged or pg_restore is asked for and is not there.
     """
     there = [settings.mlruns / "mlflow.db", settings.state / "prefect" / "prefect.db", *settings.runs.glob("*")]
     held = next((path for path in there if path.exists()), None)
@@ -82,6 +89,15 @@ def restore(settings: Settings, file: Path) -> dict[str, Any]:
             about: dict[str, Any] = read_json(draft / ABOUT)
             for database in draft.glob("*/**/*.db"):
                 _check(database)
+            address = settings.database()
+            if (draft / DUMP).exists() != bool(address):
+                raise ParameterError(
+                    f"{file} holds no database of PostgreSQL; unset PREDILECT_POSTGRES."
+                    if address
+                    else f"{file} holds a database of PostgreSQL; set PREDILECT_POSTGRES to an empty one."
+                )
+            if address:
+                postgres.load(address, draft / DUMP)
             _point(draft / "mlruns" / "mlflow.db", Path(about["home"]), settings.home)
             for folder in FOLDERS:
                 _move(draft / folder, settings.home / folder)

@@ -61,7 +61,7 @@ def load(address: str, file: Path) -> None:
         raise ParameterError(
             f"The database {_shown(address)} holds {tables} tables; let PREDILECT_POSTGRES name an empty one."
         )
-    _run(["pg_restore", "--no-owner", "--no-privileges", "--single-transaction", str(file)], address)
+    _run(["pg_restore", "--no-owner", "--no-privileges", "--no-comments", "--single-transaction", str(file)], address)
 
 
 def _ask(address: str, statement: str, *values: Any) -> list[tuple[Any, ...]]:
