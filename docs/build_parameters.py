@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.parameters_clicks import ClicksParameters
+from predilect.tasks.parameters_large import LargeRatingsParameters
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.parameters_reproduce_clicks import ReproduceClicksParameters
 from predilect.tasks.parameters_reproduce_rankings import ReproduceRankingsParameters
@@ -19,6 +20,7 @@ from predilect.tasks.score import ScoreParameters
 
 FAMILIES: dict[str, type[BaseModel]] = {
     "ratings": RatingsParameters,
+    "ratings-large": LargeRatingsParameters,
     "rankings": RankingsParameters,
     "clicks": ClicksParameters,
     "reproduce rankings": ReproduceRankingsParameters,

@@ -16,6 +16,7 @@ from predilect import __version__
 from predilect.flows import (
     cli_compare,
     cli_housekeeping,
+    cli_large,
     cli_models,
     cli_operate,
     cli_reproduce_ratings,
@@ -57,6 +58,7 @@ app.add_typer(train, name="train")
 reproduce = typer.Typer(help="Repeat the study of a paper, with every comparator.", no_args_is_help=True)
 app.add_typer(reproduce, name="reproduce")
 reproduce.command("rankings")(reproduce_rankings)
+cli_large.register(train)
 train.command("rankings")(train_rankings)
 train.command("clicks")(train_clicks)
 register_clicks(reproduce)

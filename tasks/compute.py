@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from predilect.models.compiled import default_threads
 from predilect.models.errors import ComputeError, ParameterError, PredilectError
-from predilect.tasks.parameters import Compute, RatingsParameters
+from predilect.tasks.parameters import Compute
 from predilect.tasks.shard_host import Jobs, checked, versions
 
 if TYPE_CHECKING:
@@ -157,8 +157,19 @@ class Workers:
         return {address: worker for address, worker in found.items() if address not in self._given_up}
 
 
+class Computed(Protocol):
+    """The parameters that say where the work is done."""
+
+    @property
+    def compute(self) -> Compute: ...
+    @property
+    def scheduler(self) -> str | None: ...
+    @property
+    def workers(self) -> int | None: ...
+
+
 @contextmanager
-def workers_of(parameters: RatingsParameters) -> Iterator[Workers | None]:
+def workers_of(parameters: Computed) -> Iterator[Workers | None]:
     """The workers that a run asks for; None: it computes on threads."""
     if parameters.compute == Compute.threads:
         yield None

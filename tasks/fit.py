@@ -105,24 +105,35 @@ def fit_ratings(
         )
     seconds = time.perf_counter() - start
     model.save(run / "model")
-    fit = {
+    fit = facts_of(model, seconds) | {
+        "tables": sides.to_facts(),
+        "sampling": sampling_facts(model),
+        "effects": effect_facts(model),
+    }
+    keep_fit(run, model, fit)
+    return fit
+
+
+def facts_of(model: RatingsModel, seconds: float) -> dict[str, Any]:
+    """What every fit says of itself."""
+    return {
         "n_sweeps": model.n_sweeps,
         "converged": bool(model.converged),
-        "restarts": config.restarts,
+        "restarts": model.config.restarts,
         "bound": [float(value) for value in model.bound_trace],
         "noise_sd": [float(value) for value in model.noise_sd_trace],
         "dimension_sd": [float(value) for value in model.dimension_sd],
         "user_precisions": [float(value) for value in model.user_precisions],
         "effective_dimensions": int(model.effective_dimensions),
-        "n_parameters": (len(model.user_ids) + len(model.item_ids)) * (2 * config.n_factors + 2),
+        "n_parameters": (len(model.user_ids) + len(model.item_ids)) * (2 * model.config.n_factors + 2),
         "seconds": seconds,
-        "config": asdict(config),
-        "tables": sides.to_facts(),
-        "sampling": sampling_facts(model),
-        "effects": effect_facts(model),
+        "config": asdict(model.config),
     }
+
+
+def keep_fit(run: Path, model: RatingsModel, fit: dict[str, Any]) -> None:
+    """Write what the fit says, and have the model folder, which is there, logged."""
     write_json(run / "fit.json", fit)
     example = {"user": model.user_ids.ids[:3].tolist(), "item": model.item_ids.ids[:3].tolist()}
     shortest = min(map(len, example.values()))
     Tracker(run, Settings()).model("ratings", run / "model", {name: ids[:shortest] for name, ids in example.items()})
-    return fit

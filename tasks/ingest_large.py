@@ -31,7 +31,7 @@ from predilect.tasks.rating_scale import doubts, on_scale
 from predilect.tasks.readers.base import Scale
 from predilect.tasks.runs import read_json, write_json
 
-PARTS, ORDERS = "parts", "orders"
+PARTS, ORDERS, FACTS = "parts", "orders", "parts.json"
 BYTES_A_ROW = 32
 """Room on the disk while ingesting: parts, and both orders with one of them twice."""
 LEAST_TEXT = 16
@@ -64,6 +64,7 @@ def ingest_large(
         for side in SIDES:
             pq.write_table(pa.table({"id": parts.names[side]}), draft / f"{side}s.parquet")
             np.save(draft / PARTS / f"{side}.rank.npy", parts.rank[side])
+        write_json(draft / PARTS / FACTS, {"time_unit": parts.time_unit})
         write_json(draft / MANIFEST, manifest)
     return asked.folder
 
@@ -73,7 +74,8 @@ def open_parts(folder: Path) -> Parts:
     names = {side: pq.read_table(folder / f"{side}s.parquet")["id"].combine_chunks() for side in SIDES}
     rank = {side: np.load(folder / PARTS / f"{side}.rank.npy", allow_pickle=False) for side in SIDES}
     files = sorted((folder / PARTS).glob("part-*.parquet"))
-    return Parts(files, read_json(folder / MANIFEST)["rows"], names, rank, lambda row: f"row {row}")
+    facts = read_json(folder / PARTS / FACTS)
+    return Parts(files, read_json(folder / MANIFEST)["rows"], names, rank, "row {}".format, **facts)
 
 
 def _manifest(asked: Asked, reading: Any, parts: Parts, draft: Path, n_threads: int) -> dict[str, Any]:
@@ -86,11 +88,9 @@ def _manifest(asked: Asked, reading: Any, parts: Parts, draft: Path, n_threads: 
         warnings += doubts(values, counts, scale)
     _check_scale(parts, values, counts, scale, label)
     span = None
-    if "timestamp" in pq.read_schema(parts.files[0]).names:
-        span = [min(int(times.min()) for times in parts.column("timestamp")),
-                max(int(times.max()) for times in parts.column("timestamp"))]  # fmt: skip
-        unit = checks.time_unit(span[0], warnings)
-        span = [time // unit for time in span]
+    if parts.timed:
+        ends = [(int(times.min()), int(times.max())) for times in parts.column("timestamp")]
+        span = [min(first for first, _ in ends), max(last for _, last in ends)]
     if "fold" in reading.columns:
         warnings.append("the publisher's folds are left out: out of core the test part is chosen by a hash")
     (draft / ORDERS).mkdir(exist_ok=True)
@@ -104,7 +104,7 @@ def _manifest(asked: Asked, reading: Any, parts: Parts, draft: Path, n_threads: 
         digest=digest_of(
             [(parts.names[side], parts.n_rows, parts.column(side)) for side in SIDES],
             parts.column("rating"),
-            None if span is None else (times // unit for times in parts.column("timestamp")),
+            parts.column("timestamp") if parts.timed else None,
         ),
         rows=parts.n_rows,
         n_users=n_users,
@@ -185,7 +185,7 @@ def _check_scale(
 
 def _check_repeats(parts: Parts, orders: Path, label: str) -> None:
     """Raise DataError when a user has rated an item twice: neighbours in the order by user are then alike."""
-    n_pairs, pairs = 0, []
+    n_pairs, pairs = 0, list[tuple[int, int]]()
     for first, indptr, index, _ in blocks(orders, "by_user"):
         same = np.append(False, index[1:] == index[:-1])
         same[indptr[:-1][indptr[:-1] < len(index)]] = False

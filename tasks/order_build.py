@@ -27,6 +27,8 @@ BLOCK_RATINGS = 1 << 23
 """Ratings of an order that are read at a time."""
 MOST_LEVELS = 1 << 16
 
+Block = tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
+"""Some rows of an order: (first row, indptr from 0, index, codes)."""
 Fill = Callable[[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any]], None]
 """Fill a range of rows: (first row, where each row's entries go, index, codes)."""
 
@@ -68,12 +70,10 @@ def build_orders(parts: Parts, values: NDArray[np.float64], folder: Path, n_thre
     seal(folder)
 
 
-def blocks(
-    folder: Path, side: str, size: int | None = None
-) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any]]]:
-    """An order in runs of rows: (first row, indptr from 0, index, codes); only one run's pages stay in memory."""
+def blocks(folder: Path, side: str) -> Iterator[Block]:
+    """An order in runs of rows; only one run's pages stay in memory."""
     indptr = np.load(part_path(folder, side, "indptr"), allow_pickle=False)
-    for first, last in _ranges(indptr, BLOCK_RATINGS if size is None else size):
+    for first, last in _ranges(indptr, BLOCK_RATINGS):
         index, codes = (
             np.array(np.load(part_path(folder, side, part), mmap_mode="r")[indptr[first] : indptr[last]])
             for part in ("index", "codes")

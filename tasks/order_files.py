@@ -50,7 +50,8 @@ def open_orders(folder: Path) -> tuple[Order, Order]:
         raise DataError(f"{folder / wrong[0]} is {found[wrong[0]]:,} B, not {sizes[wrong[0]]:,}; ingest again.")
     levels = np.load(folder / LEVELS, allow_pickle=False)
     by_user, by_item = (
-        Order(*(_mapped(part_path(folder, side, part)) for part in PARTS), levels=levels) for side in SIDES
+        Order(*[_mapped(part_path(folder, side, part)) for part in PARTS], levels)  # type: ignore[call-arg]
+        for side in SIDES
     )
     return by_user, by_item
 

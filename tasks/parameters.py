@@ -104,17 +104,14 @@ def columns_in(value: Any) -> Any:
     return value
 
 
-class RatingsParameters(Parameters):
-    """Parameters of the ratings family."""
+class RatingsData(Parameters):
+    """Which ratings are read, and what is asked of them."""
 
     columns: dict[str, str] = Field(
         default={},
         title="Columns",
         description="Which column is the user, item, rating, timestamp or fold, such as user:customer,rating:stars; "
         "default: guessed from common names.",
-    )
-    duplicates: Duplicates = Field(
-        default=Duplicates.error, title="Duplicates", description="Policy for a pair that is rated twice."
     )
     scale_low: float | None = Field(default=None, title="Lowest rating", description="Default: inferred.")
     scale_high: float | None = Field(default=None, title="Highest rating", description="Default: inferred.")
@@ -133,6 +130,36 @@ class RatingsParameters(Parameters):
     )
     min_item_share: float = Field(
         default=0.0, ge=0, le=1, title="Share of items that must", description="0 to 1; 0 turns the rule off."
+    )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _columns_from_text(cls, value: Any) -> Any:
+        return columns_in(value)
+
+    @field_validator("columns")
+    @classmethod
+    def _known_columns(cls, value: dict[str, str]) -> dict[str, str]:
+        known = ("user", "item", "rating", "timestamp", "fold")
+        for name, column in value.items():
+            if name not in known or not column:
+                raise ValueError(f"{name}:{column} is not one of {', '.join(f'{k}:COLUMN' for k in known)}")
+        return value
+
+    @model_validator(mode="after")
+    def _whole_scale(self) -> Self:
+        if (self.scale_low is None) != (self.scale_high is None):
+            raise ValueError("give scale_low and scale_high together, or neither")
+        if self.scale_low is not None and self.scale_high is not None and self.scale_low >= self.scale_high:
+            raise ValueError(f"scale_low = {self.scale_low} must be below scale_high = {self.scale_high}")
+        return self
+
+
+class RatingsParameters(RatingsData):
+    """Parameters of the ratings family."""
+
+    duplicates: Duplicates = Field(
+        default=Duplicates.error, title="Duplicates", description="Policy for a pair that is rated twice."
     )
     quarantine: bool = Field(
         default=False, title="Quarantine", description="Set rows that break the contract aside instead of stopping."
@@ -269,20 +296,6 @@ class RatingsParameters(Parameters):
     cold_start_repeats: int = Field(default=5, ge=1, le=100, title="Repeats", description="1 to 100 random repeats.")
     cold_start_groups: int = Field(default=5, ge=2, le=100, title="User groups", description="2 to 100.")
 
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _columns_from_text(cls, value: Any) -> Any:
-        return columns_in(value)
-
-    @field_validator("columns")
-    @classmethod
-    def _known_columns(cls, value: dict[str, str]) -> dict[str, str]:
-        known = ("user", "item", "rating", "timestamp", "fold")
-        for name, column in value.items():
-            if name not in known or not column:
-                raise ValueError(f"{name}:{column} is not one of {', '.join(f'{k}:COLUMN' for k in known)}")
-        return value
-
     @field_validator("cold_start_kappas", mode="before")
     @classmethod
     def _list_from_text(cls, value: Any) -> Any:
@@ -310,21 +323,20 @@ class RatingsParameters(Parameters):
             raise ValueError("n_user_latents + n_item_latents must be 1 or more")
         if self.inference == Inference.em and (self.rated_set or self.users or self.items):
             raise ValueError("inference = em takes no rated sets and no tables; choose mf, gmf or gibbs with them")
-        if self.compute != Compute.threads and self.inference not in (Inference.mf, Inference.gmf):
-            raise ValueError(
-                f"compute = {self.compute} fits by inference mf or gmf, not {self.inference}; compute on threads"
-            )
-        if self.scheduler is not None and self.compute != Compute.dask:
-            raise ValueError(f"scheduler = {self.scheduler} goes with compute = dask, not {self.compute}")
-        if self.scheduler is not None and self.workers is not None:
-            raise ValueError("workers counts processes of this machine; leave it out with a scheduler")
+        check_compute(self.compute, self.scheduler, self.workers, self.inference)
         if self.draws > self.samples:
             raise ValueError(f"draws = {self.draws} must not be above samples = {self.samples}")
-        if (self.scale_low is None) != (self.scale_high is None):
-            raise ValueError("give scale_low and scale_high together, or neither")
-        if self.scale_low is not None and self.scale_high is not None and self.scale_low >= self.scale_high:
-            raise ValueError(f"scale_low = {self.scale_low} must be below scale_high = {self.scale_high}")
         return self
+
+
+def check_compute(compute: Compute, scheduler: str | None, workers: int | None, inference: Inference) -> None:
+    """Raise ValueError when these do not go together."""
+    if compute != Compute.threads and inference not in (Inference.mf, Inference.gmf):
+        raise ValueError(f"compute = {compute} fits by inference mf or gmf, not {inference}; compute on threads")
+    if scheduler is not None and compute != Compute.dask:
+        raise ValueError(f"scheduler = {scheduler} goes with compute = dask, not {compute}")
+    if scheduler is not None and workers is not None:
+        raise ValueError("workers counts processes of this machine; leave it out with a scheduler")
 
 
 P = TypeVar("P", bound=Parameters)

@@ -7,7 +7,7 @@ sorted ids, as every other table has them.
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from predilect.tasks import progress
 from predilect.tasks.canonical import sorted_names
-from predilect.tasks.ingest_checks import refuse_empty
+from predilect.tasks.ingest_checks import refuse_empty, time_unit
 from predilect.tasks.readers.base import Reading, Where
 
 PART_ROWS = 1 << 22
@@ -48,19 +48,29 @@ class Parts:
     """The place of each code of the files among the sorted ids, by side."""
     where: Where
     """The place of a row in the source, for messages."""
+    time_unit: int = 1
+    """What the timestamps in the files are divided by to be seconds."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether the ratings have timestamps."""
+        return "timestamp" in pq.read_schema(self.files[0]).names
 
     def column(self, name: str) -> Iterator[NDArray[Any]]:
         """One column, a part at a time: user, item (codes), rating or timestamp."""
         for file in self.files:
             values = pq.read_table(file, columns=[name])[name].to_numpy()
-            yield self.rank[name][values] if name in SIDES else values
+            yield self.rank[name][values] if name in SIDES else self._seconds(values) if name == "timestamp" else values
 
     def read(self, number: int) -> Part:
         """One part."""
         table = pq.read_table(self.files[number])
         users, items = (self.rank[side][table[side].to_numpy()] for side in SIDES)
-        times = table["timestamp"].to_numpy() if "timestamp" in table.column_names else None
+        times = self._seconds(table["timestamp"].to_numpy()) if "timestamp" in table.column_names else None
         return Part(users, items, table["rating"].to_numpy(), times)
+
+    def _seconds(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        return times if self.time_unit == 1 else times // self.time_unit
 
 
 def write_parts(reading: Reading, label: str, folder: Path) -> Parts:
@@ -75,7 +85,8 @@ def write_parts(reading: Reading, label: str, folder: Path) -> Parts:
         done += pq.read_metadata(file).num_rows
         for side in SIDES:
             codes[side].restore(pq.read_table(_ids_path(file, side))["id"])
-    starts, places, waiting, n_rows, n_waiting = [0], [], [], 0, 0
+    starts, places, n_rows, n_waiting = [0], list[Where](), 0, 0
+    waiting: list[pa.Table] = []
 
     def flush() -> None:
         nonlocal waiting, n_waiting
@@ -105,7 +116,11 @@ def write_parts(reading: Reading, label: str, folder: Path) -> Parts:
 
     sides = {side: sorted_names(codes[side].since(0), infer_integers=not reading.typed_ids) for side in SIDES}
     names, rank = ({side: pair[k] for side, pair in sides.items()} for k in (0, 1))
-    return Parts(files, n_rows, names, rank, where)
+    parts = Parts(files, n_rows, names, rank, where)
+    if not parts.timed:
+        return parts
+    earliest = min(int(times.min()) for times in parts.column("timestamp"))
+    return replace(parts, time_unit=time_unit(earliest, reading.warnings))
 
 
 class _Codes:
@@ -127,7 +142,8 @@ class _Codes:
         self._add(one for one in met if one not in self._code)
         code = np.empty(len(ids), np.int32)
         code[used] = np.fromiter(map(self._code.__getitem__, met), np.int32, len(met))
-        return code[indices]
+        coded: Codes = code[indices]
+        return coded
 
     def _add(self, new: Iterator[int | str]) -> None:
         self._code.update(zip(list(new), itertools.count(len(self._code)), strict=False))
@@ -170,7 +186,7 @@ def _complete(folder: Path) -> list[Path]:
 
 def _whole(file: Path) -> bool:
     try:
-        return pq.read_metadata(file).num_rows > 0
+        return bool(pq.read_metadata(file).num_rows > 0)
     except (OSError, pa.ArrowException):
         return False
 

@@ -6,13 +6,14 @@ from predilect.models.errors import DataError, ParameterError
 from predilect.tasks.datasets import public_set
 from predilect.tasks.ingest import ingest_ratings
 from predilect.tasks.ingest_checks import IngestOptions
-from predilect.tasks.parameters import RatingsParameters
+from predilect.tasks.ingest_large import ingest_large
+from predilect.tasks.parameters import RatingsData, RatingsParameters
 from predilect.tasks.readers import AUTO, READERS, reader_names
 from predilect.tasks.settings import Settings
 from predilect.tasks.side_tables import find
 
 
-def check_source(parameters: RatingsParameters, settings: Settings) -> None:
+def check_source(parameters: RatingsData, settings: Settings) -> None:
     """Refuse, before any work starts, a source that is not there and a run name that is taken.
 
     Raises DataError or ParameterError, one sentence.
@@ -24,8 +25,9 @@ def check_source(parameters: RatingsParameters, settings: Settings) -> None:
     data_dir = _data_dir(parameters, settings)
     if data_dir is not None and not data_dir.is_dir() and parameters.data_dir is not None:
         raise ParameterError(f"data_dir = {str(data_dir)!r}: no such folder; create it or correct the path.")
-    for table in filter(None, (parameters.users, parameters.items)):
-        find(table, parameters)
+    if isinstance(parameters, RatingsParameters):
+        for table in filter(None, (parameters.users, parameters.items)):
+            find(table, parameters)
     if Path(parameters.data).expanduser().exists():
         return
     if public_set(parameters.data) is not None and data_dir is None:
@@ -54,5 +56,18 @@ def ingest_source(parameters: RatingsParameters) -> Path:
     return ingest_ratings(parameters.data, _data_dir(parameters, settings), settings.data, options).folder
 
 
-def _data_dir(parameters: RatingsParameters, settings: Settings) -> Path | None:
+def ingest_large_source(parameters: RatingsData) -> Path:
+    """The same of ratings that do not fit in memory."""
+    settings = Settings()
+    options = IngestOptions(
+        reader=parameters.reader,
+        columns=parameters.columns,
+        scale_low=parameters.scale_low,
+        scale_high=parameters.scale_high,
+        scale_step=parameters.scale_step,
+    )
+    return ingest_large(parameters.data, _data_dir(parameters, settings), settings.data, options, parameters.threads)
+
+
+def _data_dir(parameters: RatingsData, settings: Settings) -> Path | None:
     return Path(parameters.data_dir).expanduser() if parameters.data_dir else settings.data_dir

@@ -14,7 +14,7 @@ from predilect.data_contracts.rules import Rule
 from predilect.data_contracts.runner import RuleResult
 from predilect.models.errors import DataError
 from predilect.tasks.contract_check import CONTRACT, DATA_DOCS, broken_message, contract_draft, outcome_of, publish
-from predilect.tasks.parameters import RatingsParameters
+from predilect.tasks.parameters import RatingsData, RatingsParameters
 from predilect.tasks.quarantine import CLEAN, MANIFEST, QUARANTINE, TABLE, set_aside
 from predilect.tasks.runs import read_json, write_json
 
@@ -48,7 +48,7 @@ def validate(ratings_folder: Path, out_dir: Path, parameters: RatingsParameters)
     """
     manifest, table, schema = _read(ratings_folder)
     contract = rules.load("ratings")
-    values = _values(manifest, schema, parameters)
+    values = contract_values(manifest, schema, parameters)
 
     def run(path: Path, docs: Path | None = None) -> list[RuleResult]:
         return runner.run(contract, schema, _tables(path, schema), values, docs=docs)
@@ -91,7 +91,7 @@ def _read(folder: Path) -> tuple[Json, Path, pa.Schema]:
         raise DataError(f"{folder} is not a folder of canonical ratings ({error}); ingest the data again.") from error
 
 
-def _values(manifest: Json, schema: pa.Schema, parameters: RatingsParameters) -> Json:
+def contract_values(manifest: Json, schema: pa.Schema, parameters: RatingsData) -> Json:
     """The parameters of the contract; None where a rule is not asked."""
     scale = manifest["scale"]
     # A level of 0.1 is another number in float32: compare as stored.
