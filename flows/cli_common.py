@@ -69,6 +69,15 @@ def call_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: A
             f"Prefect's temporary server did not start ({error}); free memory or disk space, or start a server with "
             "`prefect server start` and set PREFECT_API_URL to its address."
         ) from error
+    except Exception as error:
+        import httpx
+
+        if not isinstance(error, httpx.TransportError):
+            raise
+        raise PredilectError(
+            f"The Prefect server does not answer any more ({error}); what the run has found is kept in its folder. "
+            "Start the server with `predilect up`, and run again."
+        ) from error
 
 
 @contextlib.contextmanager

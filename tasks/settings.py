@@ -196,6 +196,7 @@ def use_servers(settings: Settings) -> None:
     if address and "PREFECT_API_URL" not in os.environ and _answers(address):
         os.environ["PREFECT_API_URL"] = f"{address}/api"
         os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
+        os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "6")  # two minutes, with growing pauses
 
 
 def _answers(address: str) -> bool:
