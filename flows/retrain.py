@@ -21,6 +21,7 @@ from predilect.flows.families import FAMILIES, Family
 from predilect.flows.wiring import RETRY, as_task, link_runs
 from predilect.models.errors import DataError
 from predilect.tasks import promotion, registry, retrain_data, runs
+from predilect.tasks.output import cannot_write
 from predilect.tasks.parameters_retrain import (
     RetrainClicksParameters,
     RetrainRankingsParameters,
@@ -93,6 +94,8 @@ def retrain(family: Family, parameters: Any) -> State[dict[str, Any]]:
             return _conclude(decision, steps, known)
     except Busy as busy:
         return _conclude(Decision(SKIP, [str(busy)], facts={"family": family.name}), steps, None)
+    except OSError as error:
+        raise cannot_write(settings.state, error) from error
 
 
 def _decide(family: Family, steps: Steps, parameters: Any, run: TrainingRun, known: Memory, found: Found) -> Decision:
@@ -208,6 +211,9 @@ def _conclude(decision: Decision, steps: Steps, known: Memory | None) -> State[d
     """Show the decision in Prefect, note it in the history, and name the flow run's state after it."""
     if known is not None:
         known.note(decision.to_facts())
-    create_markdown_artifact(promotion.card(decision, steps), key="decision", description=decision.outcome)
-    create_table_artifact(promotion.table(decision), key="decision-checks", description=" ".join(decision.reasons))
-    return Completed(name=STATES[decision.outcome], message=" ".join(decision.reasons)[:2000], data=decision.to_facts())
+    reasons = " ".join(decision.reasons)
+    create_markdown_artifact(
+        promotion.card(decision, steps), key="decision", description=f"{decision.outcome}: {reasons}"
+    )
+    create_table_artifact(promotion.table(decision), key="decision-checks", description="What was looked at")
+    return Completed(name=STATES[decision.outcome], message=reasons[:2000], data=decision.to_facts())
