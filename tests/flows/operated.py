@@ -38,7 +38,10 @@ def until(what: str, seconds: float, ready: Callable[[], T]) -> T:
 
 
 class Operated:
-    """A home, the environment of commands in it, and the servers' addresses."""
+    """A home, the environment of commands in it, and the servers' addresses.
+
+    plan: a file that makes the next flow run kill somebody on its way; see `crashing/`.
+    """
 
     def __init__(self, home: Path, **extra: str) -> None:
         theirs = ("PREFECT", "MLFLOW", "PREDILECT")
@@ -46,7 +49,10 @@ class Operated:
         ports = {"PREDILECT_PREFECT_PORT": str(free_port()), "PREDILECT_MLFLOW_PORT": str(free_port())}
         ports["PREDILECT_RATINGS_PORT"] = str(free_port())
         data = {name: value for name, value in os.environ.items() if name == "PREDILECT_DATA_DIR"}
-        self.env = {**plain, **data, **ports, "PREDILECT_HOME": str(home), **extra}
+        self.plan = home / "plan.json"
+        path = [str(Path(__file__).with_name("crashing")), *filter(None, [os.environ.get("PYTHONPATH")])]
+        crashing = {"CRASH_PLAN": str(self.plan), "PYTHONPATH": os.pathsep.join(path)}
+        self.env = {**plain, **data, **ports, **crashing, "PREDILECT_HOME": str(home), **extra}
         self.home = home
         self.credentials: str | None = None
         self.prefect = f"http://127.0.0.1:{ports['PREDILECT_PREFECT_PORT']}"
