@@ -86,7 +86,7 @@ def kills(both: tuple[Order, Order], there: Workers, folder: Path, n_factors: in
         def strike(number: int, *_: float) -> None:
             if sweeps is not None and number == int(at):
                 # By then the next sweep is under way.
-                pid = there.client.run(os.getpid, workers=[random.choice(sweeps.holders)])
+                pid = there.client.run(os.getpid, workers=[random.choice(list(sweeps.held.parts()))])
                 threading.Timer(at % 1 * 0.3, os.kill, (next(iter(pid.values())), signal.SIGKILL)).start()
 
         model = RatingsModel.fit_orders(
@@ -101,7 +101,9 @@ def kills(both: tuple[Order, Order], there: Workers, folder: Path, n_factors: in
         sweeps, at = ShardedSweeps(there, folder), 1 + 10 * (kill + random.random()) / n_kills
         began = time.perf_counter()
         same += fit(sweeps, at) == calm
-        print(f"  killed in sweep {at:.2f}: {sweeps.n_lost} lost, fit of 12 sweeps {time.perf_counter() - began:.1f} s")
+        print(
+            f"  killed in sweep {at:.2f}: {sweeps.held.n_lost} lost, fit of 12 sweeps {time.perf_counter() - began:.1f} s"
+        )
     print(f"killed at random moments: same factors in {same} of {n_kills}")
 
 

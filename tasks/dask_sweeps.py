@@ -6,7 +6,6 @@ shards are cut anew for those that are there and the half-sweep is repeated from
 """
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,34 +31,28 @@ from predilect.models.ratings.shards import (
     unpack,
 )
 from predilect.models.ratings.sweep import HalfSweep
+from predilect.tasks.held import Held
 from predilect.tasks.order_files import FACTS, write_orders
 from predilect.tasks.shard_host import open_shard
 
 if TYPE_CHECKING:
     from predilect.tasks.compute import Workers
 
-NEW_WORKERS = 5.0
-"""Seconds between looks for workers that have come."""
-
 
 class ShardedSweeps:
     """Both half-sweeps over the orders in a folder that the workers see too."""
 
     def __init__(self, workers: "Workers", folder: Path) -> None:
-        self.workers, self.folder = workers, folder
+        self.folder = folder
         self.halves: list[ShardedHalf] = []
+        self.held = Held(
+            workers,
+            lambda threads: divide((self.halves[USERS], self.halves[ITEMS]), threads),
+            open_shard,
+            lambda shard, n_threads: (str(folder), shard, n_threads),
+        )
         self.bytes_moved = 0
         """Records, sums and priors sent and received so far."""
-        self.n_lost = 0
-        """Workers lost so far."""
-        self._hosts: dict[str, Any] = {}
-        self._shards: dict[str, Shard] = {}
-        self._looked = 0.0
-
-    @property
-    def holders(self) -> list[str]:
-        """The workers that hold the shards, in the chunks' order."""
-        return list(self._shards)
 
     def half_sweep(self, order: Order) -> "ShardedHalf":
         """The one over this order; the order by user is asked for first. The folder is written where it is empty."""
@@ -80,52 +73,24 @@ class ShardedSweeps:
     ) -> list[tuple[Shard, Updated]]:
         """Every shard's answer, in the order of the chunks."""
         while True:
-            self._place()
-            updates = zip(self._shards, ask(list(self._shards.values())), strict=True)
-            asked = {address: update for address, update in updates if self._shards[address][half]}
-            answers = self._call(asked)
+            shards = {address: shard for address, shard in self.held.parts().items() if shard[half]}
+            asked = dict(zip(shards, ask(list(shards.values())), strict=True))
+            answers = self._call(half, asked)
             missing = {address: answer for address, answer in answers.items() if isinstance(answer, Missing)}
             for address, answer in missing.items():
-                repair(asked[address], self._shards[address], answer)
-            if len(answers) == len(asked) and missing:
-                answers |= self._call({address: asked[address] for address in missing})
-            if self._hosts:
-                return [(shard, answers[address]) for address, shard in self._shards.items() if shard[half]]
+                repair(asked[address], shards[address], answer)
+            if missing:
+                again = self._call(half, {address: asked[address] for address in missing})
+                answers = answers | again if again else {}
+            if answers:
+                return [(shard, answers[address]) for address, shard in shards.items()]
 
-    def _call(self, asked: dict[str, Update]) -> dict[str, Any]:
-        """The answers; when a worker was lost all are forgotten, to be placed anew."""
-        calls = {}
-        for address, update in asked.items():
-            try:
-                calls[address] = self._hosts[address].update(update)
-            except RuntimeError:  # its worker is known to be lost
-                self.workers.give_up(address)
-        kind = f"{next(iter(asked.values())).half} {len(asked)}" if asked else ""
-        answers, _ = self.workers.gather(calls, kind)
-        for update in asked.values():
-            self.bytes_moved += _size(update)
+    def _call(self, half: int, asked: dict[str, Update]) -> dict[str, Any]:
+        answers = self.held.call("update", {address: (update,) for address, update in asked.items()}, str(half))
+        self.bytes_moved += sum(map(_size, asked.values()))
         for answer in answers.values():
             self.bytes_moved += sum(part.nbytes for part in answer if isinstance(part, np.ndarray))
-        if len(answers) < len(asked):
-            self._hosts = {}
         return answers
-
-    def _place(self) -> None:
-        """Cut the shards for the workers that are there, if it is the first time or they are others than before."""
-        if self._hosts and time.monotonic() - self._looked < NEW_WORKERS:
-            return
-        self._looked = time.monotonic()
-        if self._hosts and self.workers.now().keys() == self._shards.keys():
-            return
-        self._hosts = {}
-        while not self._hosts:
-            threads = self.workers.wait()
-            self.n_lost += len(self._shards.keys() - threads.keys())
-            shards = divide((self.halves[USERS], self.halves[ITEMS]), list(threads.values()))
-            self._shards = dict(zip(threads, shards, strict=True))
-            calls = {address: (str(self.folder), shard, threads[address]) for address, shard in self._shards.items()}
-            hosts, lost = self.workers.place(open_shard, calls)
-            self._hosts = {} if lost else hosts
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sharded import config, fit, told
 
-from predilect.tasks import compute, dask_sweeps
+from predilect.tasks import compute, held
+from predilect.tasks.dask_sweeps import ShardedSweeps
 from predilect.tasks.order_files import open_orders
 
 
@@ -22,7 +23,7 @@ def traffic() -> int:
 
 def main() -> None:
     folder, scheduler, max_sweeps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    dask_sweeps.NEW_WORKERS = 1.0
+    held.NEW_WORKERS = 1.0
 
     with compute.workers(scheduler, None, patience=8) as workers:
 
@@ -33,9 +34,9 @@ def main() -> None:
             print(sweep, traffic(), flush=True)
             time.sleep(0.1)
 
-        sweeps = dask_sweeps.ShardedSweeps(workers, folder)
+        sweeps = ShardedSweeps(workers, folder)
         result = fit(open_orders(folder), config(max_sweeps=max_sweeps), sweeps, on_sweep=show)
-        print("end", sweeps.n_lost, told(result), flush=True)
+        print("end", sweeps.held.n_lost, told(result), flush=True)
 
 
 if __name__ == "__main__":

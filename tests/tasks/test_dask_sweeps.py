@@ -10,14 +10,14 @@ from sharded import N_ITEMS, N_USERS, InProcess, config, fit, orders
 from predilect.models.ratings import Features, sweep
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.shards import bytes_a_sweep
-from predilect.tasks import dask_sweeps
+from predilect.tasks import held
 from predilect.tasks.dask_sweeps import ShardedSweeps
 
 
 @pytest.fixture
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Order, Order]:
     monkeypatch.setattr(sweep, "CHUNK", 1000)
-    monkeypatch.setattr(dask_sweeps, "NEW_WORKERS", 0)
+    monkeypatch.setattr(held, "NEW_WORKERS", 0)
     return orders(tmp_path)
 
 
@@ -51,7 +51,7 @@ def test_workers_that_are_lost_or_come_change_nothing(
         workers = InProcess("a", "b", loses={call: "a", call + 3: "c"}, comes={call + 1: "c"})
         remote = sweeps(workers, tmp_path)
         assert fit(both, config(inference), remote) == calm
-        lost.append(remote.n_lost)
+        lost.append(remote.held.n_lost)
     assert min(lost) >= 1
     assert max(lost) == 2
 

