@@ -19,6 +19,7 @@ from predilect.flows import (
     cli_large,
     cli_models,
     cli_operate,
+    cli_plan,
     cli_reproduce_ratings,
     cli_retrain,
     cli_score,
@@ -70,6 +71,7 @@ cli_models.register(app)
 cli_compare.register(app)
 cli_retrain.register(app)
 cli_score.register(app)
+cli_plan.register(app)
 cli_reproduce_ratings.register(reproduce)
 
 UsersOption = Annotated[str | None, typer.Option("--users", help="A table with a row a user.")]

@@ -192,7 +192,7 @@ def _distinct_ranks(
     done, kept = [_busy_pairs(config, busy, counts, random)], np.empty(0, np.int64)
     while need.any():
         users = np.repeat(np.arange(len(need)), need)
-        drawn = users * n_items + _rank(random.random(len(users)), config)
+        drawn = users * n_items + popularity_ranks(random.random(len(users)), config)
         kept = np.sort(np.concatenate([kept, drawn]))  # np.unique hashes, at thirty times the cost.
         kept = kept[np.diff(kept, prepend=-1) > 0]
         owner = kept // n_items
@@ -227,7 +227,7 @@ def _share(x: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
     return share
 
 
-def _rank(share: NDArray[np.float64], config: SimulationConfig) -> NDArray[np.int64]:
+def popularity_ranks(share: NDArray[np.float64], config: SimulationConfig) -> NDArray[np.int64]:
     """The popularity rank at which this share of all weight lies: the inverse of `_share`."""
     power = 1 - config.item_exponent
     start, end = SHIFT**power, (1 + SHIFT) ** power
