@@ -110,8 +110,11 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _before_any_command(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
 ) -> None:
+    if context.invoked_subcommand in ("status", "logs"):  # they only look, and health checks ask often
+        return
     from predilect.tasks.tracking import catch_up, reconcile
 
     for name in reconcile(Settings()):
