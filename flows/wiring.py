@@ -1,16 +1,19 @@
 """What the training flows share: how a function becomes a task, and how a run is concluded."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.base import PrefectHttpxAsyncClient, PrefectHttpxSyncClient
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.utilities.urls import url_for
 
 from predilect.models.errors import PredilectError
+from predilect.tasks.processes import FLOW_RUN
 from predilect.tasks.report import write_report
 from predilect.tasks.results import log_results, summary, write_results
 from predilect.tasks.summaries import markdown_summary
@@ -86,3 +89,9 @@ class _NoTraceback(logging.Filter):
 
 for _name in ("prefect.flow_runs", "prefect.task_runs"):
     logging.getLogger(_name).addFilter(_NoTraceback())
+
+if FLOW_RUN in os.environ:
+    # A worker started this run, so there was a server. Prefect's clients wait for one that is away only if they have
+    # reached it before, and a run makes new clients on its way: let those wait too.
+    for _client in (PrefectHttpxSyncClient, PrefectHttpxAsyncClient):
+        setattr(_client, "_has_connected", property(lambda _: True, lambda _, reached: None))  # noqa: B010
