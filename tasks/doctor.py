@@ -36,6 +36,7 @@ def examine(settings: Settings, data_dir: Path | None) -> list[Check]:
         _home(settings),
         _port("Prefect", settings.prefect_port),
         _port("MLflow", settings.mlflow_port),
+        _port("service", settings.ratings_port),
         _data_dir(data_dir or settings.data_dir),
         _store(settings),
     ]

@@ -21,6 +21,7 @@ from operated import Operated, free_port
 from predilect.flows import cli_operate
 from predilect.models.errors import DataError, ParameterError
 from predilect.tasks import service_commands as services
+from predilect.tasks import services as start
 from predilect.tasks.backup import backup
 from predilect.tasks.settings import Settings
 
@@ -102,6 +103,22 @@ def _status(url: str, credentials: str | None) -> int:
             return int(answer.status)
     except urllib.error.HTTPError as refused:
         return refused.code
+
+
+def test_servers_elsewhere_are_asked_there_and_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREDILECT_AUTH", f"team:{PASSWORD}")
+    here = {"prefect_url": "http://prefect:4200/", "mlflow_url": "http://mlflow:5000"}
+    settings = Settings(home=tmp_path, host="0.0.0.0", public_host="models.example.org", **here)
+    with pytest.raises(DataError, match="run elsewhere; unset them"):
+        start.up(settings)
+    assert list(tmp_path.iterdir()) == []
+    assert settings.addresses() == {"prefect": "http://prefect:4200", "mlflow": "http://mlflow:5000"}
+    settings.services.mkdir(parents=True)
+    worker, mlflow, prefect = (services.environment(settings, name) for name in ("worker", "mlflow", "prefect"))
+    assert worker["PREFECT_API_URL"] == "http://prefect:4200/api"
+    assert worker["MLFLOW_TRACKING_URI"] == services.environment(settings, "ratings")["MLFLOW_TRACKING_URI"]
+    assert {"mlflow:5000", "models.example.org:5000"} <= set(mlflow["MLFLOW_SERVER_ALLOWED_HOSTS"].split(","))
+    assert prefect["PREFECT_SERVER_UI_API_URL"] == "http://models.example.org:4200/api"
 
 
 def test_the_password_of_the_database_comes_from_a_file_or_the_environment(tmp_path: Path) -> None:
