@@ -21,7 +21,8 @@ def plan(
     k: Annotated[int, typer.Option("--k", help="Factors K = |U| + |M|, 1 or more.")] = 8,
     gmf: Annotated[bool, typer.Option("--gmf", help="With correlated factors, in two blocks of K/2.")] = False,
     threads: ThreadsOption = None,
-    workers: Annotated[int, typer.Option(min=0, help="Dask workers of one thread each; 0: this machine alone.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Dask workers; 0: this machine alone.")] = 0,
+    worker_threads: Annotated[int, typer.Option(min=1, help="Threads of each worker.")] = 1,
     network: Annotated[float, typer.Option(min=0.001, help="Of the driver's network, in Gbit/s; with workers.")] = 10.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -34,9 +35,10 @@ def plan(
     n_threads = threads or default_threads()
     warm_up("gmf" if gmf else "mf")
     moved = problem.bytes_moved(workers)
-    computing = seconds_a_sweep(problem, 1) / workers if workers else seconds_a_sweep(problem, n_threads)
+    alone = seconds_a_sweep(problem, 1 if workers else n_threads)
+    computing = alone / (workers * worker_threads) if workers else alone
     found = {
-        "peak_bytes": problem.fit_bytes(0 if workers else n_threads),
+        "peak_bytes": problem.driver_bytes if workers else problem.fit_bytes(n_threads),
         "seconds_per_sweep": computing + moved * 8 / (network * 1e9),
         "bytes_moved_per_sweep": moved,
         "worker_peak_bytes": problem.worker_bytes(workers) if workers else 0,
@@ -48,7 +50,7 @@ def plan(
         print(json.dumps(found))
         return
     said = {
-        "peak_bytes": "memory of the fit, mapped files included",
+        "peak_bytes": "memory of the driver" if workers else "memory of the fit, mapped files included",
         "seconds_per_sweep": "time a sweep" if not workers else f"time a sweep, {workers} workers",
         "bytes_moved_per_sweep": "moved a sweep, through the driver's network",
         "worker_peak_bytes": "memory of each worker",

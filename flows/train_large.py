@@ -33,7 +33,10 @@ def train_ratings_large(parameters: LargeRatingsParameters) -> dict[str, Any]:
 
     Raises PredilectError, one sentence, when the data or a parameter is at fault.
     """
-    with training_run(parameters, "ratings", flow_run.id) as run, progress_artifact(run.folder.name):
+    with (
+        training_run(parameters, "ratings", flow_run.id, called="ratings-large") as run,
+        progress_artifact(run.folder.name),
+    ):
         with run.stage("ingest"):
             folder = ingest_task(parameters)
         with run.stage("validate"):

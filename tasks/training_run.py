@@ -65,11 +65,17 @@ def mlflow_page(settings: Settings, path: str) -> str:
 
 @contextmanager
 def training_run(
-    parameters: Parameters, family: str, flow_run_id: str | None, verb: str = "train", experiment: str | None = None
+    parameters: Parameters,
+    family: str,
+    flow_run_id: str | None,
+    verb: str = "train",
+    experiment: str | None = None,
+    called: str | None = None,
 ) -> Iterator[TrainingRun]:
     """Open a run, and close it as FINISHED, FAILED or KILLED; errors pass on as they are.
 
-    verb: of the command line that repeats the run. experiment: in MLflow; default: the family's.
+    verb, called: of the command line that repeats the run; `called` by default the family. experiment: in MLflow;
+    default: the family's.
 
     What the disk refuses (no space, no permission) becomes a DataError that says so.
     """
@@ -87,7 +93,7 @@ def training_run(
             "threads": parameters.threads or default_threads(),
             "git_revision": git_revision(),
             "prefect_flow_run_id": flow_run_id,
-            "command": command(parameters, family, verb),
+            "command": command(parameters, called or family, verb),
             "predilect_version": __version__,
         }
         tracker.start(experiment or experiment_name(family), _tags(facts))
@@ -144,9 +150,9 @@ def git_revision() -> str | None:
     return answer.stdout.strip() or None
 
 
-def command(parameters: Parameters, family: str, verb: str = "train") -> str:
+def command(parameters: Parameters, called: str, verb: str = "train") -> str:
     """The command line that repeats the run."""
-    words = ["predilect", verb, family, *(["--data", parameters.data] if parameters.data else [])]
+    words = ["predilect", verb, called, *(["--data", parameters.data] if parameters.data else [])]
     shown = parameters.model_dump(mode="json", exclude={"data", "name", "data_dir", "threads"}, exclude_defaults=True)
     for name, value in shown.items():
         parts = [f"{key}:{column}" for key, column in value.items()] if isinstance(value, dict) else value

@@ -75,6 +75,11 @@ class Problem:
         counts = 24 * (self.n_users + self.n_items)
         return int(BASE + self.order_bytes + self.factor_bytes + counts + n_threads * 4 * chunk)
 
+    @property
+    def driver_bytes(self) -> int:
+        """The same of the process that drives workers: all factors, twice while they travel, and the rating codes."""
+        return int(BASE + self.n_ratings + 2 * self.factor_bytes + 40 * (self.n_users + self.n_items))
+
     def ingest_bytes(self, n_threads: int) -> int:
         """Peak resident memory of ingestion out of core."""
         ranges = min(RANGE_BYTES, 8 * self.n_ratings)

@@ -99,6 +99,7 @@ def test_same_bits_as_in_memory(
     assert found["differences"]["bias only"]["rmse"]["high"] < 0
     assert found["differences"]["global mean"]["rmse"]["high"] < 0
     assert results["contract"]["success"]
+    assert results["run"]["command"].startswith(f"predilect train ratings-large --data {source} ")
 
 
 def test_contract_counts_every_row(home: Settings, tmp_path: Path) -> None:
