@@ -87,7 +87,16 @@ def test_doctor_says_what_is_there(tmp_path: Path) -> None:
     ran = _run(tmp_path, "doctor", "--json", "--data-dir", str(tmp_path))
     assert ran.returncode == 0, ran.stdout
     checks = {check["name"]: check for check in json.loads(ran.stdout)}
-    assert set(checks) >= {"packages", "threads", "home", "port 4200", "port 5000", "data folder", "tracking store"}
+    assert set(checks) >= {
+        "packages",
+        "threads",
+        "home",
+        "port 4200",
+        "port 5000",
+        "port 8000",
+        "data folder",
+        "tracking store",
+    }
     bad = _run(tmp_path, "doctor", "--data-dir", str(tmp_path / "nowhere"), PREDILECT_TRACKING_URI="http://127.0.0.1:9")
     assert bad.returncode == 1
     assert "nowhere is not a folder" in bad.stdout
