@@ -1,5 +1,6 @@
 """Split a canonical ratings table and fit the model to the training part."""
 
+import hashlib
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -8,18 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from predilect.models.artifact import MANIFEST
 from predilect.models.evaluation.splits import key_of, mixed, parse_split, split, summarise
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
 from predilect.tasks.compute import workers_of
 from predilect.tasks.dask_sweeps import sharded
+from predilect.tasks.fit_checkpoints import Checkpoints
 from predilect.tasks.fit_facts import effect_facts, sampling_facts
 from predilect.tasks.parameters import Precisions, RatingsParameters, Search
 from predilect.tasks.ratings_table import Ratings, parts, read_table
 from predilect.tasks.runs import write_json
 from predilect.tasks.settings import Settings
-from predilect.tasks.side_tables import read_side_tables
+from predilect.tasks.side_tables import find, read_side_tables
 from predilect.tasks.tracking import Tracker
 
 TEST_ROWS = "test_rows.npy"
@@ -75,7 +78,10 @@ def config_of(parameters: RatingsParameters, structure: dict[str, Any] | None = 
 def fit_ratings(
     dataset: Path, run: Path, parameters: RatingsParameters, structure: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Fit to the training part and save the model folder; what the fit did, also in `fit.json`."""
+    """Fit to the training part and save the model folder; what the fit did, also in `fit.json`.
+
+    An interrupted fit of the same data with the same parameters goes on from its last checkpoint, to the same bits.
+    """
     table = read_table(dataset)
     sides = read_side_tables(parameters)
     train, _ = parts(table, test_rows(run), sides.known_ids(table))
@@ -86,6 +92,13 @@ def fit_ratings(
     def show(sweep: int, bound: float, noise_sd: float) -> None:
         progress.report("fit", min(sweep / expected, 0.99), f"sweep {sweep}, noise sd {noise_sd:.4f}")
 
+    decides = [table.manifest["digest"], _digest(run / TEST_ROWS), parameters.seed, asdict(config)]
+    decides += [
+        None if path is None else _digest(find(path, parameters)) for path in (parameters.users, parameters.items)
+    ]
+    decides.append(parameters.warm_start and _digest(Path(parameters.warm_start) / MANIFEST))
+    checkpoints = Checkpoints(Settings(), ["memory", *decides])
+    resume = checkpoints.latest(config)
     start = time.perf_counter()
     with workers_of(parameters) as workers, sharded(workers, run / "orders") as half_sweep:
         model = RatingsModel.fit(
@@ -100,6 +113,8 @@ def fit_ratings(
             n_threads=parameters.threads,
             warm_start=RatingsModel.load(Path(parameters.warm_start)) if parameters.warm_start else None,
             on_sweep=show,
+            on_state=checkpoints.keep,
+            resume=resume,
             half_sweep=half_sweep,
             **sides.features(train.user_ids, train.item_ids),
         )
@@ -109,9 +124,16 @@ def fit_ratings(
         "tables": sides.to_facts(),
         "sampling": sampling_facts(model),
         "effects": effect_facts(model),
+        "resumed_at": None if resume is None else len(resume.at.bound_trace),
     }
     keep_fit(run, model, fit)
+    checkpoints.clear()
     return fit
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def facts_of(model: RatingsModel, seconds: float) -> dict[str, Any]:
