@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from predilect.models.errors import DataError, PredilectError
-from predilect.tasks import runs
+from predilect.tasks import compare, runs
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.settings import Settings
 
@@ -231,3 +231,11 @@ def test_unknown_parameter_is_refused_before_the_run(home: Settings, prefect: No
         train_ratings({"data": "x", "tua": 1})  # as Prefect hands it over
     assert set(home.runs.glob("*")) == before
     assert issubclass(DataError, PredilectError)
+
+
+def test_what_is_kept_for_pairing_gives_the_metrics(greedy: dict[str, Any]) -> None:
+    kept = compare._scored_units(Path(greedy["results_path"]).parent)
+    assert kept is not None
+    values, _ = kept[1](0, 100)
+    expected = {name: metric["value"] for name, metric in greedy["metrics"].items()}
+    assert values == pytest.approx(expected, abs=1e-6)

@@ -11,6 +11,7 @@ from scipy import stats
 
 from predilect.models.clicks import ClicksModel
 from predilect.models.errors import DataError, ParameterError
+from predilect.tasks import compare
 from predilect.tasks.canonical_clicks import ClicksTable
 from predilect.tasks.clicks_fit import choose_parts
 from predilect.tasks.clicks_source import ingest_clicks
@@ -260,3 +261,11 @@ def test_stable_split_holds_as_data_grow(home: Settings, tmp_path: Path, kept: l
     if set(together) <= set(kept) and together:
         keys = frame[together].agg("/".join, axis=1)
         assert not set(keys[late.test]) & set(keys[late.train])
+
+
+def test_what_is_kept_for_pairing_gives_the_metrics(trained: dict[str, Any]) -> None:
+    kept = compare._scored_rows(Path(trained["results_path"]).parent)
+    assert kept is not None
+    values, _ = kept[1](0, 100)
+    expected = {name: metric["value"] for name, metric in trained["metrics"].items()}
+    assert values == pytest.approx(expected, abs=1e-6)

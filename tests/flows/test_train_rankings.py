@@ -12,7 +12,7 @@ import pytest
 
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.rankings import RankingsModel
-from predilect.tasks import runs
+from predilect.tasks import compare, runs
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.rankings_fit import fit_rankings, split_rankings
 from predilect.tasks.rankings_source import ingest_rankings
@@ -311,3 +311,13 @@ def test_interrupt_in_every_stage_leaves_a_killed_run(
     assert _run(home, runs.mlflow_id(folder) or "").info.status == "KILLED"
     assert not (folder / "report.html").exists()
     assert not list(folder.rglob("*.part"))
+
+
+def test_what_is_kept_for_pairing_gives_the_metrics(searched: dict[str, Any]) -> None:
+    kept = compare._scored_units(Path(searched["results_path"]).parent)
+    assert kept is not None
+    values, _ = kept[1](0, 100)
+    expected = {
+        name: metric["value"] for name, metric in searched["metrics"].items() if name not in ("log_likelihood", "bic")
+    }
+    assert values == pytest.approx(expected, abs=1e-6)
