@@ -20,11 +20,12 @@ def housekeeping(
     file_days: Annotated[int | None, typer.Option(min=1, help="Days of logs, quarantined rows. Default 30.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say which runs, logs and quarantined rows are old enough to go; with --no-dry-run, take them away."""
+    """Say which runs, flow runs, logs and quarantined rows are old enough to go; --no-dry-run takes them away."""
     from pydantic import ValidationError
 
     from predilect.tasks.housekeeping import housekeep
     from predilect.tasks.parameters_housekeeping import HousekeepingParameters
+    from predilect.tasks.prefect_housekeeping import reached
 
     asked: dict[str, Any] = {"days": days, "failed_days": failed_days, "keep": keep, "file_days": file_days}
     try:
@@ -33,7 +34,10 @@ def housekeeping(
     except ValidationError as error:
         first = error.errors()[0]
         raise ParameterError(f"{first['loc'][0]} = {first['input']!r}: {first['msg']}.") from None
-    gone = housekeep(Settings(), parameters)
+    settings = Settings()
+    if reached(settings) is None:
+        err.print("The Prefect server is not up, so its flow runs are not looked at.")
+    gone = housekeep(settings, parameters)
     if as_json:
         print(json.dumps(gone))
         return

@@ -1,4 +1,4 @@
-"""Retention: which runs, logs, quarantined rows and search journals are old enough to go, and taking them away.
+"""Retention: which runs, logs, quarantined rows, search journals and flow runs are old enough to go, and their going.
 
 A run goes from MLflow first (with its children, models and artifacts) and from its folder last, so a housekeeping that
 dies half way finds the rest next time.
@@ -15,9 +15,10 @@ from typing import Any
 from predilect.models.errors import DataError
 from predilect.tasks import processes, runs
 from predilect.tasks.parameters_housekeeping import HousekeepingParameters
+from predilect.tasks.prefect_housekeeping import housekeep_flow_runs, reached
 from predilect.tasks.quarantine import QUARANTINE
 from predilect.tasks.settings import Settings
-from predilect.tasks.tracking import JOURNAL, delete_run, store, whole_journal
+from predilect.tasks.tracking import JOURNAL, delete_run, flow_run_of, store, whole_journal
 
 DAY = 86_400.0
 
@@ -25,7 +26,8 @@ DAY = 86_400.0
 def housekeep(settings: Settings, parameters: HousekeepingParameters) -> list[dict[str, Any]]:
     """What goes (or would, in a dry run): kind, name, age in days, bytes, and why.
 
-    Raises DataError when MLflow's store cannot be asked which models are registered; then nothing goes.
+    Flow runs go through the Prefect server, where it is up. Raises DataError when MLflow's store cannot be asked which
+    models are registered; then nothing goes.
     """
     gone = []
     for kind, path, why in _old(settings, parameters):
@@ -36,6 +38,11 @@ def housekeep(settings: Settings, parameters: HousekeepingParameters) -> list[di
         gone.append({"kind": kind, "name": name, "days": round(age, 1), "bytes": size, "why": why})
         if not parameters.dry_run:
             _remove(settings, kind, path)
+    if server := reached(settings):
+        going = {each["name"] for each in gone if each["kind"] == "run"}
+        staying = (path.parent for path in settings.runs.glob(f"*/{JOURNAL}") if path.parent.name not in going)
+        kept = {run for folder in staying if (run := flow_run_of(folder))}
+        gone += housekeep_flow_runs(server, parameters, kept)
     processes.rotate_logs(settings.services)
     return gone
 

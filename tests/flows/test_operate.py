@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -12,7 +14,7 @@ from operated import Operated, until
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import processes
 from predilect.tasks.settings import Settings
-from predilect.tasks.tracking import fetch_model
+from predilect.tasks.tracking import fetch_model, flow_run_of
 
 pytestmark = pytest.mark.e2e
 
@@ -133,6 +135,29 @@ def test_backup_taken_while_up_is_read_elsewhere(operated: Operated, tmp_path: P
     assert len(RatingsModel.load(manifest.parent).user_ids.ids) > 2000
 
 
-def test_housekeeping_runs_as_a_flow(operated: Operated) -> None:
-    run = operated.trigger("housekeeping", {"dry_run": True, "keep": 0})
-    assert operated.ended(run) == "COMPLETED"
+def test_housekeeping_runs_as_a_flow_and_takes_old_flow_runs_away(operated: Operated) -> None:
+    """Two flow runs that ended long ago, one of them of a run folder that stays, and one of today."""
+    old, today = (operated.trigger("housekeeping", {"dry_run": True, "keep": 0}) for _ in range(2))
+    assert {operated.ended(old), operated.ended(today)} == {"COMPLETED"}
+    folder = operated.home / "state" / "runs" / "alone"
+    held = flow_run_of(folder)
+    with closing(sqlite3.connect(operated.home / "state" / "prefect" / "prefect.db")) as database:
+        for run in (old, held):
+            database.execute(
+                "UPDATE flow_run SET end_time = datetime(end_time, '-100 days') WHERE replace(id, '-', '') = ?",
+                (str(run).replace("-", ""),),
+            )
+        assert database.total_changes == 2
+        database.commit()
+    of = {"flow_run_id": {"any_": [old]}}
+    assert operated.ask("/artifacts/filter", {"artifacts": of})
+    assert operated.ask("/logs/filter", {"logs": of})
+    would = json.loads(operated.predilect("housekeeping", "--keep", "0", "--json").stdout)
+    assert [each["days"] > 99 for each in would if each["kind"] == "flow run"] == [True]
+    assert operated.state(old) == "COMPLETED"
+    gone = json.loads(operated.predilect("housekeeping", "--keep", "0", "--no-dry-run", "--json").stdout)
+    assert [each["name"] for each in gone] == [each["name"] for each in would]
+    assert operated.state(today) == operated.state(str(held)) == "COMPLETED"
+    assert operated.ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": [old]}}}) == []
+    assert operated.ask("/artifacts/filter", {"artifacts": of}) == []
+    until("the logs to go", 60, lambda: operated.ask("/logs/filter", {"logs": of}) == [])

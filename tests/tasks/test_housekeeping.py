@@ -2,13 +2,17 @@
 
 import os
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from predilect.tasks import housekeeping, processes
 from predilect.tasks.housekeeping import DAY, housekeep
 from predilect.tasks.parameters_housekeeping import HousekeepingParameters
+from predilect.tasks.prefect_housekeeping import housekeep_flow_runs
 from predilect.tasks.runs import RunFolder
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import JOURNAL, Tracker, store
@@ -67,6 +71,41 @@ def test_registered_models_and_running_ones_stay(settings: Settings, monkeypatch
     assert housekeep(settings, HousekeepingParameters(keep=0)) == []
     monkeypatch.undo()
     assert [each["name"] for each in housekeep(settings, HousekeepingParameters(keep=0))] == ["champion"]
+
+
+class _Server:
+    """A Prefect server with two flows' runs, newest first as it is asked, and what was deleted on it."""
+
+    def __init__(self) -> None:
+        self.deleted: list[Any] = []
+
+    def pages(self, path: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if path == "/artifacts/filter":
+            yield {"id": "artifact"}
+            return
+        for state in body["flow_runs"]["state"]["type"]["any_"]:
+            for flow, days in (("a", 1), ("a", 95), ("b", 96), ("a", 97), ("a", 98)):
+                ended = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+                name = f"{flow}-{days}-{state.lower()}"
+                yield {"id": name, "name": name, "flow_id": flow, "state_type": state, "end_time": ended}
+
+    def ask(self, path: str, body: Any = None, method: str = "") -> None:
+        self.deleted.append(path if body is None else body["flow_runs"]["id"]["any_"])
+
+
+def test_old_flow_runs_go_unless_newest_or_of_a_run_that_stays() -> None:
+    server: Any = _Server()
+    parameters = HousekeepingParameters(keep=1, failed_days=97)
+    rows = housekeep_flow_runs(server, parameters, kept={"a-98-failed", "a-97-completed"})
+    gone = ["a-95-completed", "a-98-completed", "a-97-failed"]
+    gone += [f"a-{days}-{state}" for state in ("crashed", "cancelled") for days in (97, 98)]
+    assert [row["name"] for row in rows] == gone
+    assert rows[0]["why"] == "completed, older than 90 days, not among the newest 1"
+    assert server.deleted == []
+    assert housekeep_flow_runs(
+        server, parameters.model_copy(update={"dry_run": False}), {"a-98-failed", "a-97-completed"}
+    )
+    assert server.deleted == ["/artifacts/artifact", gone]
 
 
 def test_old_files_go(settings: Settings) -> None:
