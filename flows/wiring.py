@@ -47,7 +47,8 @@ def link_runs(run: TrainingRun, text: str) -> str | None:
     """A link each way between the flow run and its MLflow run, which `text` (Markdown) describes; the latter's id."""
     run_id = run.tracker.flush()
     if run_id:
-        create_link_artifact(run.run_url(run_id), link_text=f"MLflow run {run.folder.name}", key="mlflow-run")
+        create_link_artifact(run.run_url(run_id), link_text=f"MLflow run {run.folder.name}", key="mlflow-run",
+                             description="Parameters, metrics and artifacts in MLflow")  # fmt: skip
     flow_run_id = run.facts["prefect_flow_run_id"]
     page = url_for("flow-run", obj_id=flow_run_id) if flow_run_id else None
     run.tracker.tags({"mlflow.note.content": f"{text}\n\n[Flow run in Prefect]({page})\n" if page else text})
