@@ -62,6 +62,9 @@ def _old(settings: Settings, parameters: HousekeepingParameters) -> Iterator[tup
     for path in sorted((settings.state / "searches").glob("*.jsonl")):
         if path.stat().st_mtime < before:
             yield "search journal", path, why
+    for path in sorted((settings.state / "fits").glob("*")):
+        if path.stat().st_mtime < before:
+            yield "checkpoints of a fit", path, why
 
 
 def _old_runs(settings: Settings, parameters: HousekeepingParameters) -> Iterator[tuple[Path, str]]:
@@ -95,14 +98,15 @@ def _registered(settings: Settings) -> set[str]:
 
 def _time(path: Path) -> float:
     """When a file was written, or when a run ended."""
-    return ((path / JOURNAL) if path.is_dir() else path).stat().st_mtime
+    journal = path / JOURNAL
+    return (journal if journal.is_file() else path).stat().st_mtime
 
 
 def _remove(settings: Settings, kind: str, path: Path) -> None:
-    if kind != "run":
+    if not path.is_dir():
         path.unlink(missing_ok=True)
         return
-    run_id = runs.mlflow_id(path)
+    run_id = runs.mlflow_id(path) if kind == "run" else None
     if run_id:
         delete_run(settings, run_id)
     with contextlib.suppress(FileNotFoundError):

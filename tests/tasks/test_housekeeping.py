@@ -119,9 +119,17 @@ def test_old_files_go(settings: Settings) -> None:
     for path in (*old, *young):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
+    for name, paths in (("key", old), ("young-key", young)):
+        (settings.state / "fits" / name / "000001").mkdir(parents=True)
+        paths.append(settings.state / "fits" / name)
     for path in old:
         os.utime(path, (time.time() - 40 * DAY,) * 2)
     gone = housekeep(settings, HousekeepingParameters(dry_run=False))
-    assert [each["kind"] for each in gone] == ["quarantine", "log", "search journal"]
+    assert [each["kind"] for each in gone] == [
+        "quarantine",
+        "log",
+        "search journal",
+        "checkpoints of a fit",
+    ]
     assert not any(path.exists() for path in old)
     assert all(path.exists() for path in young)
