@@ -10,10 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from predilect.models.errors import DataError, ParameterError
-from predilect.models.ids import UNKNOWN
+from predilect.models.ids import UNKNOWN, IdMap
 from predilect.models.ratings.explore import Explore, recommend_codes
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks import progress
+from predilect.tasks.ingest_large import ORDERS
+from predilect.tasks.order_files import FACTS, open_orders
 from predilect.tasks.output import parquet_file
 from predilect.tasks.quarantine import CLEAN, MANIFEST, TABLE
 from predilect.tasks.ratings_table import RatingsTable, read_table
@@ -36,14 +38,27 @@ def load_model(run: Path) -> RatingsModel:
 
 def data_of(run: Path, settings: Settings) -> RatingsTable:
     """The canonical ratings, test part included, that the run was given. Raises DataError when they are gone."""
-    digest = read_json(run / RESULTS)["dataset"]["digest"]
-    for folder in (run / CLEAN, *sorted(settings.data.glob("*"))):
-        manifest = folder / MANIFEST
-        if manifest.is_file() and (folder / TABLE).is_file() and read_json(manifest).get("digest") == digest:
-            return read_table(folder)
+    folder = _folder_of(run, settings, TABLE)
+    if folder is not None:
+        return read_table(folder)
+    if _folder_of(run, settings, f"{ORDERS}/{FACTS}") is not None:
+        raise DataError(
+            f"Run {run.name} was trained on ratings kept in files, and this needs them in memory; train with "
+            "`predilect train ratings` on data that fit."
+        )
     raise DataError(
         f"The ratings that run {run.name} was trained on are no longer in {settings.data}; train again on that data."
     )
+
+
+def _folder_of(run: Path, settings: Settings, holds: str) -> Path | None:
+    """The folder of the run's data that holds this file."""
+    digest = read_json(run / RESULTS)["dataset"]["digest"]
+    for folder in (run / CLEAN, *sorted(settings.data.glob("*"))):
+        manifest = folder / MANIFEST
+        if manifest.is_file() and (folder / holds).is_file() and read_json(manifest).get("digest") == digest:
+            return folder
+    return None
 
 
 def recommend(
@@ -66,19 +81,26 @@ def recommend(
     if n < 1:
         raise ParameterError(f"n = {n}: give 1 or more.")
     model = replace(load_model(run), n_threads=threads)
-    table = data_of(run, Settings())
     start = time.perf_counter()
-    users = model.user_ids.encode(table.user_ids.ids)
-    rated = _nothing(len(users)) if seen else _rated(table, model)
+    large = _folder_of(run, Settings(), f"{ORDERS}/{FACTS}")
+    if large is not None and _folder_of(run, Settings(), TABLE) is None and _same_codes(model, large):
+        by_user, _ = open_orders(large / ORDERS)
+        user_ids, rated = model.user_ids, (by_user.indptr, by_user.index)
+    else:
+        table = data_of(run, Settings())
+        user_ids, rated = table.user_ids, _rated(table, model)
+    users = model.user_ids.encode(user_ids.ids)
+    if seen:
+        rated = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
     rows = 0
-    with parquet_file(out, _schema(table, model)) as writer:
+    with parquet_file(out, _schema(user_ids, model)) as writer:
         for first in range(0, len(users), USERS):
             part = slice(first, first + USERS)
             indptr = rated[0][part.start : part.start + len(users[part]) + 1]
             best = recommend_codes(
                 model, users[part], n, (indptr, rated[1]), explore=explore, quantile=quantile, seed=seed
             )
-            writer.write_table(_lists(model, table.user_ids.ids[part], users[part], best, writer.schema))
+            writer.write_table(_lists(model, user_ids.ids[part], users[part], best, writer.schema))
             rows += int(np.sum(best != UNKNOWN))
             progress.report("recommend", min(part.stop / len(users), 1.0), f"{rows:,} recommendations")
     return {
@@ -91,6 +113,12 @@ def recommend(
     }
 
 
+def _same_codes(model: RatingsModel, large: Path) -> bool:
+    """Whether the model knows every user and item of the files, and so by the files' own codes."""
+    manifest = read_json(large / MANIFEST)
+    return (len(model.user_ids), len(model.item_ids)) == (manifest["n_users"], manifest["n_items"])
+
+
 def _rated(table: RatingsTable, model: RatingsModel) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The items that each user of the table has rated, as compressed rows of the model's codes."""
     items = model.item_ids.encode(table.item_ids.ids)[table.items]
@@ -101,12 +129,8 @@ def _rated(table: RatingsTable, model: RatingsModel) -> tuple[NDArray[np.int64],
     return indptr, items[np.argsort(users, kind="stable")]
 
 
-def _nothing(n_users: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    return np.zeros(n_users + 1, np.int64), np.empty(0, np.int32)
-
-
-def _schema(table: RatingsTable, model: RatingsModel) -> pa.Schema:
-    kinds = [pa.string() if ids.ids.dtype.kind == "U" else pa.int64() for ids in (table.user_ids, model.item_ids)]
+def _schema(user_ids: IdMap, model: RatingsModel) -> pa.Schema:
+    kinds = [pa.string() if ids.ids.dtype.kind == "U" else pa.int64() for ids in (user_ids, model.item_ids)]
     return pa.schema({"user": kinds[0], "item": kinds[1], "rank": pa.int32(), "mean": pa.float32(), "sd": pa.float32()})
 
 

@@ -23,6 +23,7 @@ from predilect.tasks.large_split import held_out
 from predilect.tasks.parameters_large import LargeRatingsParameters
 from predilect.tasks.ratings_source import ingest_large_source
 from predilect.tasks.ratings_table import RatingsTable, read_table
+from predilect.tasks.recommend import data_of, recommend
 from predilect.tasks.settings import Settings
 from predilect.tasks.simulate import simulate_ratings
 from predilect.tasks.validate_large import validate_large
@@ -99,6 +100,14 @@ def test_same_bits_as_in_memory(
     assert found["differences"]["bias only"]["rmse"]["high"] < 0
     assert found["differences"]["global mean"]["rmse"]["high"] < 0
     assert results["contract"]["success"]
+    run = Path(found["model_path"]).parent
+    recommend(run, tmp_path / "top.parquet", n=3)
+    best = pq.read_table(tmp_path / "top.parquet")
+    rated = set(zip(table.user_ids.ids[table.users].tolist(), table.item_ids.ids[table.items].tolist(), strict=True))
+    assert best.num_rows == 3 * 400
+    assert not rated & set(zip(best["user"].to_pylist(), best["item"].to_pylist(), strict=True))
+    with pytest.raises(DataError, match="kept in files"):
+        data_of(run, home)
     assert results["run"]["command"].startswith(f"predilect train ratings-large --data {source} ")
 
 
