@@ -162,7 +162,7 @@ def _command_lines(secrets: Sequence[str]) -> Iterator[list[str]]:
     done = threading.Event()
 
     def look() -> None:
-        while not done.wait(0.05):
+        while not done.wait(0.2):
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 with suppress(OSError):
                     words = path.read_bytes().decode(errors="replace")
@@ -178,6 +178,7 @@ def _command_lines(secrets: Sequence[str]) -> Iterator[list[str]]:
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(1200)  # other work may have the cores
 def test_services_of_the_compose_file_on_postgres(postgres: str, ratings_csv: Path, tmp_path: Path) -> None:
     """As processes: they ask who is there, runs work, no secret is written; a backup goes to another database."""
     team = f"team:{PASSWORD}"
