@@ -101,9 +101,8 @@ def kills(both: tuple[Order, Order], there: Workers, folder: Path, n_factors: in
         sweeps, at = ShardedSweeps(there, folder), 1 + 10 * (kill + random.random()) / n_kills
         began = time.perf_counter()
         same += fit(sweeps, at) == calm
-        print(
-            f"  killed in sweep {at:.2f}: {sweeps.held.n_lost} lost, fit of 12 sweeps {time.perf_counter() - began:.1f} s"
-        )
+        seconds = time.perf_counter() - began
+        print(f"  killed in sweep {at:.2f}: {sweeps.held.n_lost} lost, fit of 12 sweeps {seconds:.1f} s")
     print(f"killed at random moments: same factors in {same} of {n_kills}")
 
 

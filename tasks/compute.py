@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 PATIENCE = 30.0
 """Seconds without a sign of life after which a worker counts as lost."""
-RESTART = 30.0
-"""Seconds that a worker may take to come, or to come again."""
+PLACE = "place"
+RESTART = 120.0
+"""Seconds that a worker may take to come again when none is left."""
 LOOK, POLL = 1.0, 0.005
 """Seconds between looks at who is alive, and at whether a job is done, while waiting."""
 LOST = (OSError, CancelledError)
@@ -45,9 +46,9 @@ class Workers:
         found = self._look()
         return {address: int(found[address]["nthreads"]) for address in sorted(found)}
 
-    def wait(self) -> dict[str, int]:
+    def wait(self, seconds: float = RESTART) -> dict[str, int]:
         """The same, once there is any. Raises ComputeError when none comes for a while."""
-        deadline = time.monotonic() + max(self.patience, RESTART)
+        deadline = time.monotonic() + seconds
         while not (found := self.now()):
             if time.monotonic() > deadline:
                 raise ComputeError(
@@ -72,7 +73,7 @@ class Workers:
             )
             for address, arguments in calls.items()
         }
-        return self.gather(pending, "place")
+        return self.gather(pending, PLACE)
 
     def gather(self, calls: Mapping[str, Any], kind: str) -> tuple[dict[str, Any], set[str]]:
         """The results of one call a worker, and which workers were lost meanwhile.
@@ -130,7 +131,9 @@ class Workers:
             self._look()
             waited = time.monotonic() - began
             late = kind in self._slowest and waited > self.patience + 10 * self._slowest[kind]
-            if late or min(waited, self._silent(address)) > self.patience or address not in self._heard:
+            # While it imports its libraries a worker may say nothing.
+            patience = self.patience * (4 if kind == PLACE else 1)
+            if late or min(waited, self._silent(address)) > patience or address not in self._heard:
                 raise TimeoutError(address)
 
     def _silent(self, address: str) -> float:
@@ -199,7 +202,7 @@ def workers(scheduler: str | None, n_workers: int | None, patience: float = PATI
                 ) from None
             with client:
                 found = Workers(client, f"The Dask scheduler at {scheduler}", patience)
-                found.wait()
+                found.wait(PATIENCE)
                 yield found
             return
         with (
@@ -211,10 +214,11 @@ def workers(scheduler: str | None, n_workers: int | None, patience: float = PATI
                 protocol="tcp://",
                 dashboard_address=None,
                 memory_limit=0,
+                preload=["predilect.tasks.shard_host"],
                 silence_logs=logging.CRITICAL,
             ) as cluster,
             Client(cluster, direct_to_workers=True) as client,
         ):
             found = Workers(client, "This machine's Dask cluster", patience)
-            found.wait()
+            found.wait(PATIENCE)
             yield found

@@ -2,6 +2,7 @@
 
 import difflib
 import tomllib
+from copy import copy
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -329,10 +330,20 @@ class RatingsParameters(RatingsData):
         return self
 
 
+def as_in_ratings(name: str) -> Any:
+    """The same field for other parameters: default, title, description and limits."""
+    return copy(RatingsParameters.model_fields[name])
+
+
 def check_compute(compute: Compute, scheduler: str | None, workers: int | None, inference: Inference) -> None:
     """Raise ValueError when these do not go together."""
     if compute != Compute.threads and inference not in (Inference.mf, Inference.gmf):
         raise ValueError(f"compute = {compute} fits by inference mf or gmf, not {inference}; compute on threads")
+    check_scheduler(compute, scheduler, workers)
+
+
+def check_scheduler(compute: Compute, scheduler: str | None, workers: int | None) -> None:
+    """Raise ValueError when these do not go together."""
     if scheduler is not None and compute != Compute.dask:
         raise ValueError(f"scheduler = {scheduler} goes with compute = dask, not {compute}")
     if scheduler is not None and workers is not None:

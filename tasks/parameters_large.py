@@ -1,16 +1,10 @@
 """The parameters of training on ratings that do not fit in memory: those of the ratings family that work there."""
 
-from copy import copy
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
-from predilect.tasks.parameters import Compute, Inference, Precisions, RatingsData, RatingsParameters, check_compute
-
-
-def _as_in_ratings(name: str) -> Any:
-    """The same field of the ratings family: default, title, description and limits."""
-    return copy(RatingsParameters.model_fields[name])
+from predilect.tasks.parameters import Compute, Inference, Precisions, RatingsData, as_in_ratings, check_compute
 
 
 class LargeRatingsParameters(RatingsData):
@@ -41,15 +35,15 @@ class LargeRatingsParameters(RatingsData):
     n_item_latents: int = Field(
         default=4, ge=0, le=500, title="Item latents |M|", description="0 to 500; |U| + |M| is a bound."
     )
-    tau: float = _as_in_ratings("tau")
+    tau: float = as_in_ratings("tau")
     precisions: Precisions = Field(
         default=Precisions.empirical_bayes,
         title="Precisions",
         description="Learned (empirical_bayes) or the given tau (fixed).",
     )
-    max_sweeps: int = _as_in_ratings("max_sweeps")
-    tolerance: float = _as_in_ratings("tolerance")
-    restarts: int = _as_in_ratings("restarts")
+    max_sweeps: int = as_in_ratings("max_sweeps")
+    tolerance: float = as_in_ratings("tolerance")
+    restarts: int = as_in_ratings("restarts")
     checkpoint_minutes: float = Field(
         default=3.0,
         ge=0,
@@ -58,10 +52,10 @@ class LargeRatingsParameters(RatingsData):
         description="0 to 10000, at least: an interrupted fit goes on from the last one. 0: after each sweep, but "
         "never more than 2 % of the time.",
     )
-    compute: Compute = _as_in_ratings("compute")
-    scheduler: str | None = _as_in_ratings("scheduler")
-    workers: int | None = _as_in_ratings("workers")
-    resamples: int = _as_in_ratings("resamples")
+    compute: Compute = as_in_ratings("compute")
+    scheduler: str | None = as_in_ratings("scheduler")
+    workers: int | None = as_in_ratings("workers")
+    resamples: int = as_in_ratings("resamples")
 
     @model_validator(mode="after")
     def _together(self) -> Self:

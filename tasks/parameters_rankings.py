@@ -9,7 +9,7 @@ from predilect.models.errors import ParameterError
 from predilect.models.evaluation.splits import parse_split
 from predilect.models.rankings.ballots import MENU_HELP
 from predilect.models.rankings.config import RankingsConfig
-from predilect.tasks.parameters import Parameters, columns_in
+from predilect.tasks.parameters import Compute, Parameters, as_in_ratings, check_scheduler, columns_in
 
 AUTO = "auto"
 MOST_COMPONENTS = 100
@@ -174,6 +174,14 @@ class RankingsParameters(Parameters):
         title="Most passes",
         description="1 to 10000000 over the ballots, in the final climb.",
     )
+    compute: Compute = Field(
+        default=Compute.threads,
+        title="Compute",
+        description="Where passes over ballots, folds and refits run: threads of this process; processes of this "
+        "machine; dask: the workers of a scheduler, or processes where none is given. Same result for any.",
+    )
+    scheduler: str | None = as_in_ratings("scheduler")
+    workers: int | None = as_in_ratings("workers")
     resamples: int = Field(
         default=1000, ge=100, le=100_000, title="Bootstrap resamples", description="100 to 100000, of the metrics."
     )
@@ -230,6 +238,7 @@ class RankingsParameters(Parameters):
     def _together(self) -> Self:
         if not self.starts and not self.spectral:
             raise ValueError("there is no start: starts is 0 and spectral is false; give at least one")
+        check_scheduler(self.compute, self.scheduler, self.workers)
         if self.k == AUTO and self.search_budget <= self.search_folds:
             raise ValueError(
                 f"search_budget = {self.search_budget}: one number of segments needs {self.search_folds + 1} fits (its "

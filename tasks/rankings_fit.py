@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from predilect.models.rankings.connectivity import require_finite
 from predilect.models.rankings.layout import Layout
 from predilect.tasks import progress
 from predilect.tasks.canonical_ballots import RankingsTable
+from predilect.tasks.compute import Workers, workers_of
+from predilect.tasks.dask_passes import HeldLayout
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.runs import write_json
 from predilect.tasks.settings import Settings
@@ -83,8 +86,13 @@ def read_ballots(dataset: Path, run: Path, parameters: RankingsParameters) -> tu
     return table, table.ballots.with_counts(table.ballots.counts - test), table.ballots.with_counts(test)
 
 
-def fit_model(train: Ballots, table: RankingsTable, parameters: RankingsParameters, k: int) -> RankingsModel:
-    """The fit with K components; raises as `RankingsModel.fit`, saying that ballots were held out if some were."""
+def fit_model(
+    train: Ballots, table: RankingsTable, parameters: RankingsParameters, k: int, workers: Workers | None = None
+) -> RankingsModel:
+    """The fit with K components, its passes over ballots on the workers if there are any.
+
+    Raises as `RankingsModel.fit`, saying that ballots were held out if some were.
+    """
 
     def show(passes: int, objective: float, certificate: float) -> None:
         note = f"pass {passes}, log-likelihood {objective:,.2f}, certificate {certificate:.1e}"
@@ -100,6 +108,7 @@ def fit_model(train: Ballots, table: RankingsTable, parameters: RankingsParamete
             seed=parameters.seed,
             n_threads=parameters.threads,
             on_pass=show,
+            layout_of=Layout if workers is None else partial(HeldLayout, workers=workers),
         )
     except DataError as error:
         if parameters.split == "none":
@@ -111,7 +120,8 @@ def fit_rankings(dataset: Path, run: Path, parameters: RankingsParameters, chose
     """Fit to the training part and save the model folder; what the fit did, also in `fit.json`."""
     table, train, _ = read_ballots(dataset, run, parameters)
     start = time.perf_counter()
-    model = fit_model(train, table, parameters, chosen["k"])
+    with workers_of(parameters) as workers:
+        model = fit_model(train, table, parameters, chosen["k"], workers)
     seconds = time.perf_counter() - start
     model.save(run / "model")
     fit = {

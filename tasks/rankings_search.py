@@ -1,6 +1,7 @@
 """The number of segments as a structure search: held-out log-likelihood on folds and BIC for every K, resumable."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from predilect.models.rankings.choice import folds, held_out_log_likelihood
 from predilect.models.structure_search import BudgetSpent, Candidate, StructureSearch
 from predilect.tasks import progress
 from predilect.tasks.canonical_ballots import RankingsTable
+from predilect.tasks.compute import Workers, workers_of
 from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.parameters_rankings import AUTO, Criterion, RankingsParameters
 from predilect.tasks.rankings_fit import fit_model, read_ballots
@@ -47,7 +49,6 @@ def search_components(dataset: Path, run: Path, parameters: RankingsParameters) 
     finished = {k: [-value for value in line["fold_held_out"]] + [line["bic"]] for k, line in facts.items()}
     tracker = Tracker(run, settings)
     n_folds = parameters.search_folds
-    scorer = _Scorer(table, train, parameters)
 
     def keep(candidate: Candidate[int]) -> None:
         k = candidate.structure
@@ -65,15 +66,19 @@ def search_components(dataset: Path, run: Path, parameters: RankingsParameters) 
         progress.report("search", k / (most + 1), note)
 
     lines: list[dict[str, Any]] = []
-    search = StructureSearch(scorer, n_folds + 1, budget=parameters.search_budget, finished=finished, on_candidate=keep)
-    most = min(parameters.k_max, scorer.most)
     stopped_by = None
-    try:
-        for k in range(1, most + 1):
-            progress.report("search", (k - 1) / most, f"K={k}")
-            search.evaluate(k)
-    except BudgetSpent:
-        stopped_by = "the budget"
+    with workers_of(parameters) as workers:
+        scorer = _Scorer(table, train, parameters, workers)
+        search = StructureSearch(
+            scorer, n_folds + 1, budget=parameters.search_budget, finished=finished, on_candidate=keep
+        )
+        most = min(parameters.k_max, scorer.most)
+        try:
+            for k in range(1, most + 1):
+                progress.report("search", (k - 1) / most, f"K={k}")
+                search.evaluate(k)
+        except BudgetSpent:
+            stopped_by = "the budget"
     by_bic = min(lines, key=lambda line: (line["bic"], line["k"]))
     by_held_out = max(lines, key=lambda line: (line["held_out"], -line["k"]))
     best = by_bic if parameters.criterion == Criterion.bic else by_held_out
@@ -97,8 +102,10 @@ def search_components(dataset: Path, run: Path, parameters: RankingsParameters) 
 class _Scorer:
     """What a K costs: minus the held-out log-likelihood a ballot of each fold, then BIC of the fit to all."""
 
-    def __init__(self, table: RankingsTable, train: Ballots, parameters: RankingsParameters) -> None:
-        self.table, self.train, self.parameters = table, train, parameters
+    def __init__(
+        self, table: RankingsTable, train: Ballots, parameters: RankingsParameters, workers: Workers | None
+    ) -> None:
+        self.table, self.train, self.parameters, self.workers = table, train, parameters, workers
         self.parts = folds(train, parameters.search_folds, parameters.seed)
         outside = self.parts.sum(axis=1, keepdims=True) - self.parts
         self.most = int((outside > 0).sum(axis=0).min())  # distinct ballots in the smallest training part
@@ -106,19 +113,21 @@ class _Scorer:
 
     def __call__(self, k: int) -> list[float]:
         asked = self.parameters
-        losses = [
-            -held_out_log_likelihood(
-                self.train,
-                self.parts,
-                fold,
-                asked.config(k),
-                seed=asked.seed,
-                n_threads=asked.threads,
-                item_ids=IdMap(np.array(self.table.item_names)),  # for messages
-            )
-            for fold in range(asked.search_folds)
-        ]
-        model = fit_model(self.train, self.table, asked, k)
+        score = partial(
+            held_out_log_likelihood,
+            self.train,
+            self.parts,
+            config=asked.config(k),
+            seed=asked.seed,
+            n_threads=asked.threads if self.workers is None else 1,
+            item_ids=IdMap(np.array(self.table.item_names)),  # for messages
+        )
+        if self.workers is None:
+            losses = [-score(fold) for fold in range(asked.search_folds)]
+        else:
+            found = dict(self.workers.fan_out(score, asked.search_folds))
+            losses = [-found[fold] for fold in range(asked.search_folds)]
+        model = fit_model(self.train, self.table, asked, k, self.workers)
         self.log_likelihood[k] = model.log_likelihood
         return [*losses, model.bic]
 

@@ -13,6 +13,7 @@ from predilect.models.rankings import Ballots, Mixture, RankingsModel
 from predilect.models.rankings.prediction import first_probabilities, win_matrix
 from predilect.models.rankings.resampling import ranks
 from predilect.models.rankings.uncertainty import Uncertainty, quasi_variances
+from predilect.tasks.compute import workers_of
 from predilect.tasks.parameters_rankings import RankingsParameters
 
 Json = dict[str, Any]
@@ -159,12 +160,14 @@ def _draws(model: RankingsModel, train: Ballots, errors: Uncertainty | None, par
     n_items, n_components = model.log_worths.shape
     said = []
     if parameters.refits:
-        found = model.bootstrap(
-            train,
-            n_resamples=parameters.refits,
-            seed=parameters.seed,
-            n_threads=parameters.threads or default_threads(),
-        )
+        with workers_of(parameters) as workers:
+            found = model.bootstrap(
+                train,
+                n_resamples=parameters.refits,
+                seed=parameters.seed,
+                n_threads=parameters.threads or default_threads(),
+                elsewhere=None if workers is None else workers.fan_out,
+            )
         lost = found.n_degenerate
         if lost:
             said.append(

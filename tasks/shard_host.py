@@ -1,12 +1,16 @@
-"""What runs on a worker, if it has the same software: a shard of the orders in a folder that it sees too, or jobs."""
+"""What runs on a worker, if it has the same software: a shard of the ratings, some of the ballots, or jobs."""
 
 import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from predilect.models.compiled import threads
+import numpy as np
+from numpy.typing import NDArray
+
+from predilect.models.compiled import Threads, threads
 from predilect.models.errors import ComputeError, DataError
+from predilect.models.rankings.layout import Layout
 from predilect.models.ratings.shards import Shard, ShardHost
 from predilect.tasks.order_files import open_orders
 
@@ -39,6 +43,19 @@ def versions() -> dict[str, str]:
         "llvmlite": llvmlite.__version__,
         "numpy": np.__version__,
     }
+
+
+class BallotsHost:
+    """Some of the ballots."""
+
+    def __init__(self, ballots: Layout, n_threads: int) -> None:
+        self._ballots, self._pool = ballots, Threads(n_threads)
+
+    def chunk_sums(
+        self, scores: NDArray[np.float64], shares: NDArray[np.float64], linear: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """See `Layout.chunk_sums`."""
+        return self._ballots.chunk_sums(self._pool, scores, shares, linear)
 
 
 class Jobs:

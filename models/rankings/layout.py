@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,16 +67,28 @@ class Layout:
     def __len__(self) -> int:
         return len(self.stages)
 
-    def reweighted(self, weights: NDArray[np.float64]) -> Self:
+    def reweighted(self, weights: NDArray[np.float64]) -> "Layout":
         """The same ballots under other weights (m,), zero allowed."""
-        other = object.__new__(type(self))
+        other = object.__new__(Layout)
         other.__dict__.update(self.__dict__)
         other.weights = weights
         return other
 
-    def take(self, rows: NDArray[np.int64]) -> Self:
+    def part(self, first: int, last: int) -> "Layout":
+        """The ballots of the chunks first … last-1 alone, in the same chunks."""
+        other = object.__new__(Layout)
+        start, stop = self.chunks[first], self.chunks[last]
+        other.n_items, other.tails_stored = self.n_items, self.tails_stored
+        other.weights, other.stages = self.weights[start:stop], self.stages[start:stop]
+        other.tail_stored = self.tail_stored[start:stop]
+        other.offsets = self.offsets[start : stop + 1] - self.offsets[start]
+        other.items = self.items[self.offsets[start] : self.offsets[stop]]
+        other.chunks = [bound - start for bound in self.chunks[first : last + 1]]
+        return other
+
+    def take(self, rows: NDArray[np.int64]) -> "Layout":
         """Some of the ballots, in that order."""
-        other = object.__new__(type(self))
+        other = object.__new__(Layout)
         other.n_items, other.weights = self.n_items, self.weights[rows]
         other.stages, other.tail_stored = self.stages[rows], self.tail_stored[rows]
         other.tails_stored = self.tails_stored
@@ -101,6 +112,31 @@ class Layout:
         centred = log_worths - log_worths.max(axis=0)
         linear = bool(centred.min() >= -LINEAR_RANGE)
         scores = np.ascontiguousarray(np.exp(centred) if linear else centred)
+        sums, totals = self.chunk_sums(pool, scores, shares, linear, responsibilities, log_likelihoods)
+        added = sums[0]
+        for c in range(1, len(sums)):
+            added += sums[c]
+        expected = added[:n_items, :n_components]
+        if linear:
+            expected = scores * (expected + added[n_items, :n_components])
+        return Counts(
+            float(sum(totals.tolist())), added[:n_items, n_components:], expected, added[n_items, n_components:]
+        )
+
+    def chunk_sums(
+        self,
+        pool: Threads,
+        scores: NDArray[np.float64],
+        shares: NDArray[np.float64],
+        linear: bool,
+        responsibilities: NDArray[np.float64] | None = None,
+        log_likelihoods: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What the kernels add up over each chunk: sums (n_chunks, n + 1, 2K) and log-likelihoods (n_chunks,).
+
+        scores (n, K): worths if linear, else log-worths, the largest of a component 1 or 0.
+        """
+        n_items, n_components = scores.shape
         n_chunks = len(self.chunks) - 1
         sums = np.zeros((n_chunks, n_items + 1, 2 * n_components))
         totals = np.zeros(n_chunks)
@@ -123,15 +159,7 @@ class Layout:
                 totals[c] = work(*bounds, *inputs, sums[c], posterior, each)
 
         pool.run(chunk, n_chunks)
-        added = sums[0]
-        for c in range(1, n_chunks):
-            added += sums[c]
-        expected = added[:n_items, :n_components]
-        if linear:
-            expected = scores * (expected + added[n_items, :n_components])
-        return Counts(
-            float(sum(totals.tolist())), added[:n_items, n_components:], expected, added[n_items, n_components:]
-        )
+        return sums, totals
 
     def pairs(self, pool: Threads, work: PairWork, log_worths: NDArray[np.float64]) -> NDArray[np.float64]:
         """What a kernel of `pair_kernels` adds up over all ballots at log-worths θ (n,), as an (n, n) matrix."""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from predilect.models import artifact
 from predilect.models.compiled import Threads, default_threads, threads
 from predilect.models.errors import ArtifactError, DataError, ParameterError
+from predilect.models.fan_out import FanOut
 from predilect.models.ids import UNKNOWN, IdMap
 from predilect.models.rankings import prediction
 from predilect.models.rankings.ballots import Ballots, Menu
@@ -75,12 +76,14 @@ class RankingsModel:
         n_threads: int | None = None,
         start: Mixture | None = None,
         on_pass: OnPass | None = None,
+        layout_of: Callable[[Ballots], Layout] = Layout,
     ) -> Self:
         """Fit a mixture to ballots, collapsed or not.
 
         item_ids: ids of the item codes (None: the codes themselves). start: a mixture to begin from instead of
         searching, such as last night's. on_pass(passes, objective, certificate) is called after every accepted pass
-        of the final climb. The result is the same for any number of threads.
+        of the final climb. layout_of: what does the passes over ballots. The result is the same for any number of
+        threads.
 
         Raises ParameterError when K is above the number of distinct ballots; DataError, naming the items, when no
         finite worths exist and ν = 0.
@@ -100,7 +103,7 @@ class RankingsModel:
                 f"The start has {start.log_worths.shape[0]} items in {start.n_components} components, but "
                 f"{ballots.n_items} in {n_components} are to be fitted; start from a model of the same kind."
             )
-        layout = Layout(collapsed)
+        layout = layout_of(collapsed)
         if not config.nu:
             require_finite(layout, ids.ids.tolist())
 
@@ -202,12 +205,15 @@ class RankingsModel:
         with threads(n_threads) as pool:
             return uncertainty(Objective(Layout(ballots.collapse()[0]), pool, self.config.nu), self._at_prior())
 
-    def bootstrap(self, ballots: Ballots, *, n_resamples: int, seed: int, n_threads: int = 1) -> Bootstrap:
-        """Bootstrap of worths, shares and ranks on the ballots that were fitted."""
+    def bootstrap(
+        self, ballots: Ballots, *, n_resamples: int, seed: int, n_threads: int = 1, elsewhere: FanOut | None = None
+    ) -> Bootstrap:
+        """Bootstrap of worths, shares and ranks on the ballots that were fitted. elsewhere: see `resampling`."""
         collapsed = ballots.collapse()[0]
         return bootstrap(
-            collapsed, self._at_prior(), n_resamples=n_resamples, seed=seed, nu=self.config.nu, n_threads=n_threads
-        )
+            collapsed, self._at_prior(), n_resamples=n_resamples, seed=seed, nu=self.config.nu, n_threads=n_threads,
+            elsewhere=elsewhere,
+        )  # fmt: skip
 
     def save(self, folder: Path) -> None:
         """Write the model folder: arrays and a JSON manifest."""

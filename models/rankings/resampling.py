@@ -1,13 +1,16 @@
 """Bootstrap intervals of worths, shares and ranks: whole ballots are drawn with replacement and the fit repeated."""
 
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from predilect.models.compiled import Threads, threads
+from predilect.models.compiled import Threads
 from predilect.models.errors import ParameterError
+from predilect.models.fan_out import FanOut, fan_out
 from predilect.models.random import stream
 from predilect.models.rankings.ballots import Ballots
 from predilect.models.rankings.connectivity import diagnose
@@ -56,12 +59,20 @@ class Bootstrap:
 
 
 def bootstrap(
-    ballots: Ballots, mixture: Mixture, *, n_resamples: int, seed: int, nu: float = 0.0, n_threads: int = 1
+    ballots: Ballots,
+    mixture: Mixture,
+    *,
+    n_resamples: int,
+    seed: int,
+    nu: float = 0.0,
+    n_threads: int = 1,
+    elsewhere: FanOut | None = None,
 ) -> Bootstrap:
     """Refit `n_resamples` resamples of the ballots, each from the fitted mixture.
 
     As many ballots are drawn as there are, rows in proportion to their counts, each drawn ballot weighing what one of
-    its row's does. Resamples are independent streams of the seed, so threads do not change the result.
+    its row's does. Resamples are independent streams of the seed, so threads do not change the result. elsewhere: where
+    the refits are done, if not on threads.
     """
     if n_resamples < 1:
         raise ParameterError(f"n_resamples is {n_resamples}; give 1 or more.")
@@ -69,28 +80,25 @@ def bootstrap(
     total = int(ballots.counts.sum())
     chance = ballots.counts / total
     each = ballots.weights / ballots.counts
-    fitted: list[Mixture | None] = [None] * n_resamples
-    disconnected = np.zeros(n_resamples, np.bool_)
     alone = Threads(1)
 
-    def resample(number: int) -> None:
+    def resample(number: int) -> tuple[Mixture | None, bool]:
+        """The refit, if there is one, and whether its ballots are connected."""
         drawn = stream(seed, "bootstrap", number).multinomial(total, chance)
         part = layout.reweighted(drawn * each)
         if not nu and not diagnose(part).connected:
-            disconnected[number] = True
-            return
+            return None, False
         objective = Objective(part, alone, nu)
         found = climb_from(objective, mixture, "auto", TOLERANCE, MAX_PASSES).point.mixture
-        if not emptied(found):
-            fitted[number] = match(found, mixture)
+        return None if emptied(found) else match(found, mixture), True
 
-    with threads(n_threads) as pool:
-        pool.run(resample, n_resamples)
-    kept = [found for found in fitted if found is not None]
+    with closing((elsewhere or partial(fan_out, n_threads=n_threads))(resample, n_resamples)) as refits:
+        made = dict(refits)
+    kept = [found for number in range(n_resamples) if (found := made[number][0]) is not None]
     shape = mixture.log_worths.shape
     log_worths = np.array([found.log_worths for found in kept]).reshape(-1, *shape)
     shares = np.array([found.shares for found in kept]).reshape(-1, shape[1])
-    n_disconnected = int(disconnected.sum())
+    n_disconnected = sum(not connected for _, connected in made.values())
     return Bootstrap(log_worths, shares, ranks(log_worths), n_disconnected, n_resamples - len(kept) - n_disconnected)
 
 

@@ -1,5 +1,6 @@
-"""Sweeps over shards: the same bits however many workers there are, whoever is lost or comes."""
+"""Sweeps over shards and passes over ballots: the same bits however many workers there are, whoever is lost."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 from scipy.sparse import csr_array
 from sharded import N_ITEMS, N_USERS, InProcess, config, fit, orders
 
+from predilect.models.rankings import Ballots, RankingsConfig, RankingsModel, layout
 from predilect.models.ratings import Features, sweep
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.shards import bytes_a_sweep
 from predilect.tasks import held
+from predilect.tasks.dask_passes import HeldLayout
 from predilect.tasks.dask_sweeps import ShardedSweeps
 
 
@@ -72,3 +75,24 @@ def test_a_worker_that_holds_other_rows_is_sent_them(tmp_path: Path, both: tuple
     remote = sweeps(InProcess("a", "b"), tmp_path)
     first, second = (fit(both, config(), remote) for _ in range(2))
     assert first == second == fit(both, config())
+
+
+def test_passes_over_ballots_are_the_same_wherever_the_chunks_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "CHUNK_PLACES", 200)
+    monkeypatch.setattr(held, "NEW_WORKERS", 0)
+    rng = np.random.default_rng(0)
+    rows = [rng.permutation(12)[: rng.integers(2, 12)].tolist() for _ in range(400)]
+    ballots = Ballots.from_rows(rows, 12, "all")
+    how = RankingsConfig(n_components=2, n_starts=2, nu=0.1, max_passes=60)
+    alone = RankingsModel.fit(ballots, how, seed=1, n_threads=1)
+    for workers in (InProcess("a"), InProcess("a", "b", "c"), InProcess("a", "b", loses={5: "a"}, comes={6: "d"})):
+        away = RankingsModel.fit(
+            ballots,
+            how,
+            seed=1,
+            n_threads=1,
+            layout_of=partial(HeldLayout, workers=workers),  # type: ignore[arg-type]
+        )
+        assert workers.n_calls > 10
+        assert away.log_worths.tobytes() == alone.log_worths.tobytes()
+        assert away.trace.tobytes() == alone.trace.tobytes()
