@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nights import batch
@@ -85,6 +86,7 @@ class Crashes:
         self.settings = Settings(home=operated.home, tracking_uri=operated.mlflow)
         self.nights = operated.home / "nights"
         self.nights.mkdir()
+        until("runs of other tests to end", 200, lambda: not (self._open() or self._due()))
         self._forget_models()
         batch(self.nights / "first", 0)
         self.first = self._killed("version made", "flow", "first")
@@ -159,12 +161,22 @@ class Crashes:
         self._count(found)
         return found
 
+    def _open(self) -> list[str]:
+        """Flow runs that Prefect takes for running."""
+        wanted = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}}}}
+        return [each["name"] for each in self.at.ask("/flow_runs/filter", wanted)]
+
+    def _due(self) -> int:
+        """How many flow runs are to start within a minute."""
+        soon = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+        wanted = {"state": {"type": {"any_": ["SCHEDULED"]}}, "next_scheduled_start_time": {"before_": soon}}
+        return len(self.at.ask("/flow_runs/filter", {"flow_runs": wanted}))
+
     def _count(self, found: Found) -> None:
         from mlflow import MlflowClient
 
         client = MlflowClient(self.at.mlflow)
-        wanted = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}}}}
-        found.running += [f"Prefect {each['name']}" for each in self.at.ask("/flow_runs/filter", wanted)]
+        found.running += [f"Prefect {name}" for name in self._open()]
         ids = [each.experiment_id for each in client.search_experiments()]
         runs = list(client.search_runs(ids, max_results=10_000))
         found.running += [f"MLflow {run.info.run_name}" for run in runs if run.info.status == "RUNNING"]
