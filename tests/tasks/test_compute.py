@@ -42,27 +42,6 @@ def calm(both: tuple[Order, Order]) -> dict[str, bytes]:
     return fit(both, config(max_sweeps=40))
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_fit_goes_on_when_a_worker_is_lost(
-    cluster: Workers, folder: Path, both: tuple[Order, Order], calm: dict[str, bytes], how: signal.Signals
-) -> None:
-    """Killed at some moment, or hanging: the shards go elsewhere, and every bit is the same."""
-    n_kills = (5 if os.environ.get("PREDILECT_SLOW") else 1) if how == signal.SIGKILL else 1
-    for _ in range(n_kills):
-        sweeps = ShardedSweeps(cluster, folder)
-        delay = random.uniform(0, 0.1)
-
-        def hit(
-            sweep: int, bound: float, noise_sd: float, sweeps: ShardedSweeps = sweeps, delay: float = delay
-        ) -> None:
-            if sweep == 5:
-                victim = cluster.client.run(os.getpid, workers=[next(iter(sweeps.held.parts()))])
-                threading.Timer(delay, os.kill, (next(iter(victim.values())), how)).start()
-
-        assert fit(both, config(max_sweeps=40), sweeps, on_sweep=hit) == calm
-        assert sweeps.held.n_lost >= 1  # a busy machine may seem to lose another
-
-
 def test_jobs_go_on_when_a_worker_is_killed(cluster: Workers, tmp_path: Path) -> None:
     base, first = 10, tmp_path / "first"
 
@@ -95,6 +74,27 @@ def test_workers_with_other_software(
     monkeypatch.setattr(compute, "versions", lambda: shard_host.versions() | {"numba": "0.1"})
     with pytest.raises(ComputeError, match=r"has numba .* and the run has 0.1; install the same"):
         fit(both, config(), ShardedSweeps(cluster, folder))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_fit_goes_on_when_a_worker_is_lost(
+    cluster: Workers, folder: Path, both: tuple[Order, Order], calm: dict[str, bytes], how: signal.Signals
+) -> None:
+    """Killed at some moment, or hanging: the shards go elsewhere, and every bit is the same."""
+    n_kills = (5 if os.environ.get("PREDILECT_SLOW") else 1) if how == signal.SIGKILL else 1
+    for _ in range(n_kills):
+        sweeps = ShardedSweeps(cluster, folder)
+        delay = random.uniform(0, 0.1)
+
+        def hit(
+            sweep: int, bound: float, noise_sd: float, sweeps: ShardedSweeps = sweeps, delay: float = delay
+        ) -> None:
+            if sweep == 5:
+                victim = cluster.client.run(os.getpid, workers=[next(iter(sweeps.held.parts()))])
+                threading.Timer(delay, os.kill, (next(iter(victim.values())), how)).start()
+
+        assert fit(both, config(max_sweeps=40), sweeps, on_sweep=hit) == calm
+        assert sweeps.held.n_lost >= 1  # a busy machine may seem to lose another
 
 
 def test_no_scheduler_there() -> None:
