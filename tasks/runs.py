@@ -90,8 +90,9 @@ def abandoned(settings: Settings) -> Iterator[tuple[Path, IO[str]]]:
 
 def end_servers(lock: IO[str]) -> None:
     """End the temporary Prefect server that a killed run left behind; the lock names its process."""
+    in_use = _prefect_servers(os.getpid())
     for line in lock.read().split():
-        if _is_prefect_server(int(line)):
+        if int(line) not in in_use and _is_prefect_server(int(line)):
             with contextlib.suppress(OSError):
                 os.kill(int(line), signal.SIGTERM)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from predilect import __version__
 from predilect.models.compiled import Threads, threads
 from predilect.models.errors import ComputeError, DataError
 from predilect.models.rankings.layout import Layout
@@ -34,10 +35,8 @@ def versions() -> dict[str, str]:
     import numba
     import numpy as np
 
-    import predilect
-
     return {
-        "predilect": predilect.__version__,
+        "predilect": __version__,
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "numba": numba.__version__,
         "llvmlite": llvmlite.__version__,

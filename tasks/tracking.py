@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -309,14 +310,19 @@ def fetch_model(settings: Settings, uri: str, into: Path) -> Path:
 
 @contextmanager
 def as_default(uri: str) -> Iterator[None]:
-    """Make `uri` MLflow's own default store inside the block; it would stay in the environment otherwise."""
+    """Make `uri` MLflow's own default store inside the block.
+
+    It would stay in the environment otherwise, as would the code of a model that was loaded on the path where this
+    process and those that it starts look for modules.
+    """
     import mlflow
 
-    before = os.environ.get("MLFLOW_TRACKING_URI")
+    before, path = os.environ.get("MLFLOW_TRACKING_URI"), sys.path.copy()
     mlflow.set_tracking_uri(uri)
     try:
         yield
     finally:
+        sys.path = path
         mlflow.set_tracking_uri(before)
         if before is None:
             os.environ.pop("MLFLOW_TRACKING_URI", None)

@@ -38,7 +38,7 @@ def _run(home: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str
         (["reproduce", "rankings", "--data", "nowhere.soc"], "nowhere.soc"),
         (["train", "clicks", "--data", "nowhere.csv"], "nowhere.csv"),
         (["reproduce", "clicks", "--data", "nowhere.csv"], "nowhere.csv"),
-        (["score", "clicks", "nobody", "--data", "a.parquet", "--out", "b.parquet"], "no run matches"),
+        (["score", "clicks", "--model", "nobody", "--data", "a.parquet", "--out", "b.parquet"], "no run matches"),
         (["train", "ratings", "--data", ".", "--set", "tua=1"], "did you mean tau?"),
         (["train", "ratings", "--data", ".", "--set", "tau=-1"], "greater than 0"),
         (["train", "ratings", "--data", ".", "--config", "none.toml"], "none.toml"),
