@@ -20,6 +20,7 @@ class Nights:
     def __init__(self, at: Operated, folder: Path) -> None:
         self.at, self.folder = at, folder
         (folder / "watched").mkdir()
+        at.forget_champion("predilect-ratings")
         self.deployment = at.deployment("retrain-ratings")
         path = f"/deployments/{self.deployment['id']}"
         at.ask(path, {"parameters": {"parameters": QUICK | {"data": str(folder / "watched")}}}, "PATCH")
