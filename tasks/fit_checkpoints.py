@@ -4,8 +4,6 @@ They lie under a key of everything that decides the fit's bits. The newest is ke
 all go when the fit has ended.
 """
 
-import hashlib
-import json
 import logging
 import shutil
 import time
@@ -18,6 +16,7 @@ from predilect.models.ratings.checkpoint import load_state, save_state
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.fit import FitState
 from predilect.tasks.output import cannot_write
+from predilect.tasks.runs import key_of
 from predilect.tasks.settings import Settings
 
 log = logging.getLogger("predilect")
@@ -32,8 +31,7 @@ class Checkpoints:
 
     def __init__(self, settings: Settings, decides: Sequence[Any], minutes: float = MINUTES) -> None:
         """decides: the data's digest and whatever else makes the fit's bits others."""
-        key = hashlib.sha256(json.dumps(list(decides), sort_keys=True).encode()).hexdigest()[:24]
-        self.folder = settings.state / "fits" / key
+        self.folder = settings.state / "fits" / key_of(decides)
         self.pause = 60 * minutes
         self.seconds = 0.0
         """Spent on writing."""

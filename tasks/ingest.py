@@ -23,8 +23,9 @@ from predilect.tasks.rating_scale import doubts
 from predilect.tasks.readers import AUTO, choose
 from predilect.tasks.readers.base import Chunk, Reader, Reading, gather
 from predilect.tasks.readers.source import Source, base_name
+from predilect.tasks.runs import MANIFEST
 
-TABLE, MANIFEST = "ratings.parquet", "manifest.json"
+TABLE = "ratings.parquet"
 VERSION = 1
 """Raised when the same source and options give other content: older folders are then not reused."""
 

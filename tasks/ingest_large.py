@@ -7,6 +7,7 @@ done is taken up by the next.
 
 import fcntl
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,14 +23,14 @@ from predilect.models.errors import DataError, ParameterError
 from predilect.tasks import ingest_checks as checks
 from predilect.tasks import progress
 from predilect.tasks.canonical import digest_of
-from predilect.tasks.ingest import MANIFEST, Asked, ask
+from predilect.tasks.ingest import Asked, ask
 from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.order_build import blocks, build_orders
 from predilect.tasks.output import cannot_write, need_space
 from predilect.tasks.parts import SIDES, Parts, write_parts
 from predilect.tasks.rating_scale import doubts, on_scale
 from predilect.tasks.readers.base import Scale
-from predilect.tasks.runs import read_json, write_json
+from predilect.tasks.runs import MANIFEST, read_json, write_json
 
 PARTS, ORDERS, FACTS = "parts", "orders", "parts.json"
 BYTES_A_ROW = 32
@@ -87,10 +88,6 @@ def _manifest(asked: Asked, reading: Any, parts: Parts, draft: Path, n_threads: 
     if inferred:
         warnings += doubts(values, counts, scale)
     _check_scale(parts, values, counts, scale, label)
-    span = None
-    if parts.timed:
-        ends = [(int(times.min()), int(times.max())) for times in parts.column("timestamp")]
-        span = [min(first for first, _ in ends), max(last for _, last in ends)]
     if "fold" in reading.columns:
         warnings.append("the publisher's folds are left out: out of core the test part is chosen by a hash")
     (draft / ORDERS).mkdir(exist_ok=True)
@@ -110,7 +107,7 @@ def _manifest(asked: Asked, reading: Any, parts: Parts, draft: Path, n_threads: 
         n_users=n_users,
         n_items=n_items,
         scale=checks.scale_facts(scale, inferred),
-        time_span=span,
+        time_span=list(parts.time_span) if parts.timed else None,
         folds=None,
         merged=0,
     )
@@ -146,9 +143,11 @@ def _rows(asked: Asked) -> int:
     """How many ratings the source may hold, for the room they need."""
     total = 0
     for member in asked.members:
-        path = asked.source.file(member) if asked.source.kind != "zip" else None
-        if path is None:
-            return 0  # Zip archives tell no sizes here; the disk itself will.
+        if asked.source.kind == "zip":
+            with zipfile.ZipFile(asked.source.path) as archive:
+                total += archive.getinfo(member).file_size // LEAST_TEXT
+            continue
+        path = asked.source.file(member)
         if path.suffix == ".parquet":
             total += pq.read_metadata(path).num_rows
         else:

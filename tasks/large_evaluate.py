@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predilect.models.random import stream
 from predilect.models.ratings.baselines import GlobalMean
@@ -14,7 +13,7 @@ from predilect.models.ratings.model import RatingsModel
 from predilect.models.ratings.orders import Order
 from predilect.tasks.evaluate import Baseline, Test, evaluation_of, write_predictions
 from predilect.tasks.large_split import held_out
-from predilect.tasks.order_build import blocks
+from predilect.tasks.order_build import BLOCK_RATINGS
 from predilect.tasks.order_files import open_orders
 from predilect.tasks.parameters_large import LargeRatingsParameters
 from predilect.tasks.runs import write_json
@@ -40,7 +39,7 @@ def evaluate_large(split: Path, run: Path, parameters: LargeRatingsParameters) -
     )
 
     def baselines() -> Iterator[tuple[str, Baseline]]:
-        yield "global mean", _global_mean(split, by_user)
+        yield "global mean", _global_mean(by_user)
         biases = VBConfig(n_user_latents=0, n_item_latents=0, max_sweeps=50)
         yield "bias only", RatingsModel.fit_orders(
             by_user, by_item, model.scale, biases, user_ids=model.user_ids, item_ids=model.item_ids,
@@ -56,10 +55,10 @@ def evaluate_large(split: Path, run: Path, parameters: LargeRatingsParameters) -
     return evaluation
 
 
-def _global_mean(split: Path, order: Order) -> GlobalMean:
+def _global_mean(order: Order) -> GlobalMean:
     n_ratings, total, squares = len(order.index), 0.0, 0.0
-    for _, _, _, codes in blocks(split, "by_user"):
-        ratings: NDArray[np.float64] = (order.levels[codes] if len(order.levels) else codes).astype(np.float64)
+    for start in range(0, n_ratings, BLOCK_RATINGS):
+        ratings = order.ratings(start, min(start + BLOCK_RATINGS, n_ratings)).astype(np.float64)
         total += float(ratings.sum())
         squares += float(ratings @ ratings)
     mean = total / n_ratings

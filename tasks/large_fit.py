@@ -1,10 +1,10 @@
 """Fit ratings that are in files: memory-mapped orders, checkpoints, on this machine or on workers."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from predilect.models.ids import IdMap
@@ -61,8 +61,8 @@ def fit_large(folder: Path, split: Path, run: Path, parameters: LargeRatingsPara
     manifest, config = read_json(folder / "manifest.json"), config_of_large(parameters)
     by_user, by_item = open_orders(split)
     user_ids, item_ids = id_maps(folder)
-    facts = [manifest["digest"], split.name, parameters.seed, *np.array(list(vars(config).values()), str).tolist()]
-    checkpoints = Checkpoints(Settings(), ["large", *facts], parameters.checkpoint_minutes)
+    decides = ["large", manifest["digest"], split.name, parameters.seed, asdict(config)]
+    checkpoints = Checkpoints(Settings(), decides, parameters.checkpoint_minutes)
     resume = checkpoints.latest(config)
     started, sweeps = time.perf_counter(), 0
 

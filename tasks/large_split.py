@@ -52,7 +52,7 @@ def split_large(folder: Path, share: float, seed: int, n_threads: int | None = N
         draft.mkdir()
         levels = np.load(whole / LEVELS, allow_pickle=False)
         np.save(draft / LEVELS, levels)
-        counts, sizes = [], {}
+        counts = []
         for number, side in enumerate(SIDES):
             progress.report("split", 0.5 * number, side.replace("_", " "))
             own, other = keys if side == "by_user" else keys[::-1]

@@ -56,6 +56,18 @@ class Parts:
         """Whether the ratings have timestamps."""
         return "timestamp" in pq.read_schema(self.files[0]).names
 
+    @property
+    def time_span(self) -> tuple[int, int]:
+        """The first and the last timestamp, in seconds; from what the files say of their columns."""
+        place = pq.read_schema(self.files[0]).get_field_index("timestamp")
+        groups = [
+            found.row_group(group).column(place).statistics
+            for found in map(pq.read_metadata, self.files)
+            for group in range(found.num_row_groups)
+        ]
+        first, last = min(one.min for one in groups), max(one.max for one in groups)
+        return first // self.time_unit, last // self.time_unit
+
     def column(self, name: str) -> Iterator[NDArray[Any]]:
         """One column, a part at a time: user, item (codes), rating or timestamp."""
         for file in self.files:
@@ -119,8 +131,7 @@ def write_parts(reading: Reading, label: str, folder: Path) -> Parts:
     parts = Parts(files, n_rows, names, rank, where)
     if not parts.timed:
         return parts
-    earliest = min(int(times.min()) for times in parts.column("timestamp"))
-    return replace(parts, time_unit=time_unit(earliest, reading.warnings))
+    return replace(parts, time_unit=time_unit(parts.time_span[0], reading.warnings))
 
 
 class _Codes:

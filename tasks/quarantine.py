@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from predilect.data_contracts.rules import Rule, broken_rows
 from predilect.models.errors import DataError
 from predilect.tasks.canonical import CanonicalRatings, Coded
+from predilect.tasks.runs import CLEAN, MANIFEST
 
 Json = dict[str, Any]
 
-TABLE, MANIFEST = "ratings.parquet", "manifest.json"
-QUARANTINE, CLEAN = "quarantine.parquet", "clean"
+TABLE = "ratings.parquet"
+QUARANTINE = "quarantine.parquet"
 
 
 def set_aside(ratings_folder: Path, manifest: Json, broken: Sequence[Rule], max_share: float, out_dir: Path) -> Json:

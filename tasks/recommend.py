@@ -17,9 +17,10 @@ from predilect.tasks import progress
 from predilect.tasks.ingest_large import ORDERS
 from predilect.tasks.order_files import FACTS, open_orders
 from predilect.tasks.output import parquet_file
-from predilect.tasks.quarantine import CLEAN, MANIFEST, TABLE
+from predilect.tasks.quarantine import TABLE
 from predilect.tasks.ratings_table import RatingsTable, read_table
-from predilect.tasks.runs import RESULTS, read_json
+from predilect.tasks.runs import MANIFEST, data_folder, read_json
+from predilect.tasks.score_blocks import Chosen
 from predilect.tasks.settings import Settings
 
 USERS = 1 << 16
@@ -28,20 +29,15 @@ USERS = 1 << 16
 
 def load_model(run: Path) -> RatingsModel:
     """The run's model. Raises ParameterError when the run has no ratings model."""
-    if not (run / "model" / "manifest.json").is_file() or not (run / RESULTS).is_file():
-        raise ParameterError(f"RUN = {run.name!r}: it has no finished model; choose a run that `predilect runs` lists.")
-    family = read_json(run / RESULTS)["run"]["family"]
-    if family != "ratings":
-        raise ParameterError(f"RUN = {run.name!r}: a run on {family}, but this needs one on ratings; choose another.")
-    return RatingsModel.load(run / "model")
+    return RatingsModel.load(Chosen.of_run("ratings", run).folder)
 
 
 def data_of(run: Path, settings: Settings) -> RatingsTable:
     """The canonical ratings, test part included, that the run was given. Raises DataError when they are gone."""
-    folder = _folder_of(run, settings, TABLE)
+    folder = data_folder(run, settings, TABLE)
     if folder is not None:
         return read_table(folder)
-    if _folder_of(run, settings, f"{ORDERS}/{FACTS}") is not None:
+    if data_folder(run, settings, f"{ORDERS}/{FACTS}") is not None:
         raise DataError(
             f"Run {run.name} was trained on ratings kept in files, and this needs them in memory; train with "
             "`predilect train ratings` on data that fit."
@@ -49,16 +45,6 @@ def data_of(run: Path, settings: Settings) -> RatingsTable:
     raise DataError(
         f"The ratings that run {run.name} was trained on are no longer in {settings.data}; train again on that data."
     )
-
-
-def _folder_of(run: Path, settings: Settings, holds: str) -> Path | None:
-    """The folder of the run's data that holds this file."""
-    digest = read_json(run / RESULTS)["dataset"]["digest"]
-    for folder in (run / CLEAN, *sorted(settings.data.glob("*"))):
-        manifest = folder / MANIFEST
-        if manifest.is_file() and (folder / holds).is_file() and read_json(manifest).get("digest") == digest:
-            return folder
-    return None
 
 
 def recommend(
@@ -82,8 +68,8 @@ def recommend(
         raise ParameterError(f"n = {n}: give 1 or more.")
     model = replace(load_model(run), n_threads=threads)
     start = time.perf_counter()
-    large = _folder_of(run, Settings(), f"{ORDERS}/{FACTS}")
-    if large is not None and _folder_of(run, Settings(), TABLE) is None and _same_codes(model, large):
+    large = data_folder(run, Settings(), f"{ORDERS}/{FACTS}")
+    if large is not None and data_folder(run, Settings(), TABLE) is None and _same_codes(model, large):
         by_user, _ = open_orders(large / ORDERS)
         user_ids, rated = model.user_ids, (by_user.indptr, by_user.index)
     else:

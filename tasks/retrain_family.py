@@ -15,7 +15,7 @@ from predilect.models.errors import DataError
 from predilect.models.evaluation.bootstrap import Estimate
 from predilect.tasks.formatting import interval
 from predilect.tasks.parameters import Parameters
-from predilect.tasks.runs import RESULTS, read_json
+from predilect.tasks.runs import MANIFEST, data_folder
 from predilect.tasks.settings import Settings
 
 Json = dict[str, Any]
@@ -219,11 +219,9 @@ def time_check(predictions: Sequence[Callable[[], object]], limit: float) -> Che
 
 def dataset_of(run: Path) -> Path:
     """The canonical folder that a run was trained on. Raises DataError when it is gone."""
-    digest = read_json(run / RESULTS)["dataset"]["digest"]
-    for folder in sorted(Settings().data.glob("*")):
-        manifest = folder / "manifest.json"
-        if manifest.is_file() and read_json(manifest).get("digest") == digest:
-            return folder
+    folder = data_folder(run, Settings(), MANIFEST)
+    if folder is not None:
+        return folder
     raise DataError(f"The data that run {run.name} was trained on are no longer kept; retrain on them again.")
 
 

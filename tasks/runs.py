@@ -2,11 +2,12 @@
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +17,8 @@ from predilect.tasks.settings import Settings
 
 LOCK = "running.lock"
 RESULTS = "results.json"
+MANIFEST, CLEAN = "manifest.json", "clean"
+"""What says which ratings a folder holds; in a run folder, those that are left when rows were set aside."""
 
 
 def write_json(path: Path, value: Any) -> Path:
@@ -69,6 +72,32 @@ class RunFolder:
         if ended:
             (self.path / LOCK).unlink(missing_ok=True)
         self._lock.close()
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One process at a time sends what a run has said: `up` and `sync` may do so beside the run itself."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
+
+
+def key_of(decides: Sequence[Any]) -> str:
+    """A name for work that an interrupted run left, from everything that decides its result."""
+    return hashlib.sha256(json.dumps(list(decides), sort_keys=True).encode()).hexdigest()[:24]
+
+
+def data_folder(run: Path, settings: Settings, holds: str) -> Path | None:
+    """The canonical folder of the data that a run was trained on which holds this file; None: it is gone."""
+    digest = read_json(run / RESULTS)["dataset"]["digest"]
+    for folder in (run / CLEAN, *sorted(settings.data.glob("*"))):
+        manifest = folder / MANIFEST
+        if manifest.is_file() and (folder / holds).is_file() and read_json(manifest).get("digest") == digest:
+            return folder
+    return None
 
 
 def abandoned(settings: Settings) -> Iterator[tuple[Path, IO[str]]]:

@@ -23,7 +23,7 @@ from predilect.models.errors import PredilectError
 from predilect.tasks.addresses import first_line, shown
 from predilect.tasks.lines import append_line, whole_lines
 from predilect.tasks.patience import patience, retried
-from predilect.tasks.runs import abandoned, end_servers, read_json, write_json
+from predilect.tasks.runs import abandoned, alone, end_servers, read_json, write_json
 from predilect.tasks.settings import Settings
 
 JOURNAL, STATE = "journal.jsonl", "tracking.json"
@@ -124,7 +124,7 @@ class Tracker:
     @retried(TrackingError)
     def send(self) -> str | None:
         """Like `flush`, but a store that cannot be written raises TrackingError, with what to do."""
-        with _alone(self.folder):
+        with alone(self.folder):
             return self._send()
 
     def _send(self) -> str | None:
@@ -154,17 +154,6 @@ class Tracker:
     def _say(self, **event: Any) -> None:
         event["time"] = int(time.time() * 1000)
         append_line(self.folder / JOURNAL, json.dumps(event, ensure_ascii=False, default=str))
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time sends what a run has said: `up` and `sync` may do so beside the run itself."""
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(place, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(place)
 
 
 def reconcile(settings: Settings) -> list[str]:

@@ -15,8 +15,8 @@ from predilect.data_contracts.runner import RuleResult
 from predilect.models.errors import DataError
 from predilect.tasks.contract_check import CONTRACT, DATA_DOCS, broken_message, contract_draft, outcome_of, publish
 from predilect.tasks.parameters import RatingsData, RatingsParameters
-from predilect.tasks.quarantine import CLEAN, MANIFEST, QUARANTINE, TABLE, set_aside
-from predilect.tasks.runs import read_json, write_json
+from predilect.tasks.quarantine import QUARANTINE, TABLE, set_aside
+from predilect.tasks.runs import CLEAN, MANIFEST, read_json, write_json
 
 Json = dict[str, Any]
 

@@ -27,7 +27,7 @@ LARGEST_TABLE = 1 << 30
 """Bytes of the partners' table in a sample, at most: a larger one is no slower to read a record from."""
 BASE = 250e6
 """Resident bytes of a process with the libraries loaded."""
-ID_BYTES, PART_BYTES, RANGE_BYTES = 180, 300e6, 800e6
+ID_BYTES, PART_BYTES, RANGE_BYTES = 180, 300e6, 1 << 29
 """Ingestion: of an id in Python's tables and as text; of a part with its temporaries; of a thread's range of rows."""
 
 
@@ -82,8 +82,11 @@ class Problem:
 
     def ingest_bytes(self, n_threads: int) -> int:
         """Peak resident memory of ingestion out of core."""
-        ranges = min(RANGE_BYTES, 8 * self.n_ratings)
-        return int(BASE + ID_BYTES * (self.n_users + self.n_items) + PART_BYTES + n_threads * ranges)
+        order = 5 * self.n_ratings
+        n_ranges = min(n_threads, -(-order // RANGE_BYTES))
+        # A range is there twice while it is written to its mapped file.
+        ranges = n_ranges * (PART_BYTES + 2 * min(order, RANGE_BYTES))
+        return int(BASE + ID_BYTES * (self.n_users + self.n_items) + ranges)
 
     @property
     def disk_bytes(self) -> int:
@@ -110,20 +113,20 @@ class Problem:
 def seconds_a_sweep(problem: Problem, n_threads: int) -> float:
     """How long a sweep takes on this machine when it does nothing else, from samples of both halves."""
     total = 0.0
+    most = LARGEST_TABLE // problem.row_bytes
     for n_rows, n_partners, by_popularity in (
-        (problem.n_users, problem.n_items, True),
-        (problem.n_items, problem.n_users, False),
+        (problem.n_users, min(problem.n_items, most), True),
+        (problem.n_items, min(problem.n_users, most), False),
     ):
-        order = _sample(problem.n_ratings, n_rows, n_partners, by_popularity, problem)
+        order = _sample(problem.n_ratings, n_rows, n_partners, by_popularity)
         total += _timed(order, n_partners, problem, n_threads) * problem.n_ratings / len(order.index)
     return total
 
 
-def _sample(n_ratings: int, n_rows: int, n_partners: int, by_popularity: bool, problem: Problem) -> Order:
+def _sample(n_ratings: int, n_rows: int, n_partners: int, by_popularity: bool) -> Order:
     """Rows of the mean length, whose partners are distinct and rise."""
     random = stream(0, "plan", n_rows)
     length = max(1, min(round(n_ratings / n_rows), n_partners // 2, SAMPLE))
-    n_partners = min(n_partners, LARGEST_TABLE // problem.row_bytes)
     rows = max(1, min(n_rows, SAMPLE // length))
     if by_popularity:
         config = SimulationConfig(n_users=2, n_items=max(2, n_partners), n_ratings=2)
@@ -141,7 +144,6 @@ def _timed(order: Order, n_partners: int, problem: Problem, n_threads: int) -> f
     """Processor seconds of a thread in a half-sweep over a sample, the best of three."""
     config = VBConfig(n_user_latents=problem.n_factors, n_item_latents=0)
     prior = Prior(np.ones(config.n_factors + 1), np.zeros(config.n_factors + 1))
-    n_partners = min(n_partners, LARGEST_TABLE // problem.row_bytes)
     side, other = Side.at_prior(order.n_rows, prior), Side.at_prior(n_partners, prior)
     other.means[:] = 0.1 * stream(0, "plan", "factors").standard_normal(other.means.shape, np.float32)
     if problem.correlated:

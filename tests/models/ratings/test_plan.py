@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from predilect.models.errors import ParameterError
+from predilect.models.ratings import plan
 from predilect.models.ratings.checkpoint import save_state
 from predilect.models.ratings.config import VBConfig
 from predilect.models.ratings.fit import Ascent, FitState
-from predilect.models.ratings.orders import by_user_and_item
+from predilect.models.ratings.orders import Order, by_user_and_item
 from predilect.models.ratings.plan import Problem, seconds_a_sweep
 from predilect.models.ratings.sweep import HalfSweep
 
@@ -81,9 +82,20 @@ def test_memory_of_a_fit_from_files(tmp_path: Path) -> None:
     assert planned == pytest.approx(peak - before, rel=0.15)
 
 
-def test_more_work_is_planned_to_take_longer() -> None:
-    small, large = (seconds_a_sweep(Problem(20_000, 2_000, n, 4), 1) for n in (1_000_000, 20_000_000))
-    assert 5 < large / small < 60  # twenty times the ratings
+@pytest.mark.parametrize("n_ratings", [1_000_000, 20_000_000, 39_999_999])
+def test_time_is_that_of_both_samples_in_proportion(monkeypatch: pytest.MonkeyPatch, n_ratings: int) -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def timed(order: Order, n_partners: int, problem: Problem, n_threads: int) -> float:
+        seen.append((order.n_rows, n_partners, int(order.index.max())))
+        return 1e-6 * len(order.index)
+
+    monkeypatch.setattr(plan, "_timed", timed)
+    assert seconds_a_sweep(Problem(20_000, 2_000, n_ratings, 4), 1) == pytest.approx(2e-6 * n_ratings)
+    assert [partners for _, partners, _ in seen] == [2_000, 20_000]
+    assert all(largest < partners for _, partners, largest in seen)
+    monkeypatch.undo()
+    assert seconds_a_sweep(Problem(2_000, 200, 40_000, 4), 1) > 0
 
 
 def test_impossible_sizes_are_refused() -> None:
