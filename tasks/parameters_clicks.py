@@ -1,14 +1,14 @@
 """The parameters of the clicks family's flows."""
 
 from enum import StrEnum
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from predilect.models.clicks.config import ClicksConfig, ModelName
 from predilect.models.errors import ParameterError
 from predilect.models.evaluation.splits import parse_split
-from predilect.tasks.parameters import Parameters, columns_in
+from predilect.tasks.parameters import Compute, Parameters, as_in_ratings, check_scheduler, columns_in
 
 AUTO, NONE = "auto", "none"
 NO_CONTEXT = "no-context"
@@ -133,6 +133,14 @@ class ClicksFitParameters(Parameters):
     resamples: int = Field(
         default=1000, ge=100, le=100_000, title="Bootstrap resamples", description="100 to 100000, by group."
     )
+    compute: Compute = Field(
+        default=Compute.threads,
+        title="Compute",
+        description="Where products over the rows and resamples run: threads of this process; processes of this "
+        "machine; dask: the workers of a scheduler, or processes where none is given. Same result for any.",
+    )
+    scheduler: str | None = as_in_ratings("scheduler")
+    workers: int | None = as_in_ratings("workers")
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -159,6 +167,11 @@ class ClicksFitParameters(Parameters):
             return value
         kind, share = split_parts(value)
         return f"{kind}:{share:g}"
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        check_scheduler(self.compute, self.scheduler, self.workers)
+        return self
 
 
 class ClicksParameters(ClicksFitParameters):
