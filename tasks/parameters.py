@@ -133,6 +133,10 @@ class RatingsData(Parameters):
         default=0.0, ge=0, le=1, title="Share of items that must", description="0 to 1; 0 turns the rule off."
     )
 
+    duplicates: Duplicates = Field(
+        default=Duplicates.error, title="Duplicates", description="Policy for a pair that is rated twice."
+    )
+
     @field_validator("columns", mode="before")
     @classmethod
     def _columns_from_text(cls, value: Any) -> Any:
@@ -159,9 +163,6 @@ class RatingsData(Parameters):
 class RatingsParameters(RatingsData):
     """Parameters of the ratings family."""
 
-    duplicates: Duplicates = Field(
-        default=Duplicates.error, title="Duplicates", description="Policy for a pair that is rated twice."
-    )
     quarantine: bool = Field(
         default=False, title="Quarantine", description="Set rows that break the contract aside instead of stopping."
     )
