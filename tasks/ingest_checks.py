@@ -14,10 +14,10 @@ from predilect.tasks.canonical import CanonicalRatings
 from predilect.tasks.rating_scale import Values, infer_step, on_scale
 from predilect.tasks.readers import AUTO
 from predilect.tasks.readers.base import Reading, Scale, Where
+from predilect.tasks.repeats import Repeats, repeated_pairs, scale_of_means
 
 # From here on, unix times are in thousandths, millionths or billionths of a second: the first is the year 5138.
 _TIME_UNITS = {1e11: 1_000, 1e14: 1_000_000, 1e17: 1_000_000_000}
-EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -146,42 +146,20 @@ def merge(
         return table, scale, 0
     rows = np.flatnonzero(np.isin(pairs, repeated))
     times = rows if table.timestamps is None else table.timestamps[rows]
-    rows = rows[np.lexsort((rows, times, pairs[rows]))]
-    first = np.flatnonzero(np.diff(pairs[rows], prepend=-1))
+    repeats = Repeats.of(rows, pairs[rows], times, table.ratings[rows])
     if options.duplicates == "error":
-        raise DataError(_repeats(table, rows, first, label, where))
-    last = rows[np.append(first[1:], len(rows)) - 1]
+        names = table.users.names, table.items.names
+        raise DataError(repeated_pairs(label, len(repeats.first), repeats.examples(), *names, where))
+    last, merged = repeats.kept(options.duplicates)
     ratings = table.ratings.copy()
+    ratings[last] = merged
     if options.duplicates == "mean":
-        ratings[last] = np.add.reduceat(table.ratings[rows], first) / np.diff(first, append=len(rows))
-        between = int((~on_scale(ratings[last], scale)).sum())
-        if between and scale.step is not None:
-            scale = Scale(scale.low, scale.high, None)
-            warnings.append(f"{between:,} means of repeated ratings lie between levels: the scale counts as continuous")
+        scale = scale_of_means(scale, int((~on_scale(merged, scale)).sum()), warnings)
     kept = np.ones(len(table), bool)
     kept[rows] = False
     kept[last] = True
     chosen = np.flatnonzero(kept)
     return table.take(chosen, ratings[chosen]), scale, len(table) - len(chosen)
-
-
-def _repeats(
-    table: CanonicalRatings, rows: NDArray[np.int64], first: NDArray[np.int64], label: str, where: Where
-) -> str:
-    """The message on repeated pairs. rows: those rows, pair by pair; first: where each pair begins."""
-    shown = []
-    for start in first[np.argsort(rows[first], kind="stable")][:EXAMPLES]:
-        pair = np.sort(rows[start : start + 2])
-        user = table.users.names[table.users.codes[pair[0]]].as_py()
-        item = table.items.names[table.items.codes[pair[0]]].as_py()
-        shown.append(f"user {user!r} and item {item!r} on {where(int(pair[0]))} and {where(int(pair[1]))}")
-    return repeated_pairs(label, len(first), shown, "remove the repeats, or choose duplicates=last or duplicates=mean")
-
-
-def repeated_pairs(label: str, n_pairs: int, shown: list[str], advice: str) -> str:
-    """The message on pairs that are rated more than once, some of which are `shown`."""
-    more = f" and {n_pairs - len(shown):,} more pairs" if n_pairs > len(shown) else ""
-    return f"{label}: {n_pairs:,} (user, item) pairs are rated more than once: {'; '.join(shown)}{more}; {advice}."
 
 
 def seconds(times: NDArray[np.int64], warnings: list[str]) -> NDArray[np.int64]:

@@ -25,16 +25,20 @@ from predilect.tasks import progress
 from predilect.tasks.canonical import digest_of
 from predilect.tasks.ingest import Asked, ask
 from predilect.tasks.ingest_checks import IngestOptions
-from predilect.tasks.order_build import blocks, build_orders
+from predilect.tasks.merge_large import merge_parts, merged_parts, put_in_place, refuse_repeats
+from predilect.tasks.order_build import build_orders
 from predilect.tasks.output import cannot_write, need_space
 from predilect.tasks.parts import SIDES, Parts, write_parts
 from predilect.tasks.rating_scale import doubts, on_scale
 from predilect.tasks.readers.base import Scale
+from predilect.tasks.repeats import scale_of_means
 from predilect.tasks.runs import MANIFEST, read_json, write_json
 
-PARTS, ORDERS, FACTS = "parts", "orders", "parts.json"
+PARTS, ORDERS, MERGED, FACTS = "parts", "orders", "merged", "parts.json"
 BYTES_A_ROW = 32
 """Room on the disk while ingesting: parts, and both orders with one of them twice."""
+BYTES_TO_MERGE = 32
+"""More of it where every pair is rated twice: what becomes of each row, and the parts again."""
 LEAST_TEXT = 16
 """Bytes a rating takes in a text file, at least: for how many rows it may hold."""
 
@@ -50,23 +54,23 @@ def ingest_large(
 
     source, data_dir: as for `ingest_ratings`. Raises DataError or ParameterError, one sentence.
     """
-    options = options or IngestOptions()
-    if options.duplicates != "error":
-        raise ParameterError("duplicates: only `error` is known out of core; remove repeats from the source.")
-    asked = ask(source, data_dir, out_dir, options, "-large")
+    asked = ask(source, data_dir, out_dir, options or IngestOptions(), "-large")
     if (asked.folder / MANIFEST).is_file():
         return asked.folder
-    need_space(out_dir, BYTES_A_ROW * _rows(asked))
+    merging = BYTES_TO_MERGE if asked.options.duplicates != "error" else 0
+    need_space(out_dir, (BYTES_A_ROW + merging) * _rows(asked))
     with _draft(asked.folder) as draft:
-        reading = asked.read()
-        (draft / PARTS).mkdir(exist_ok=True)
-        parts = write_parts(reading, asked.label, draft / PARTS)
-        manifest = _manifest(asked, reading, parts, draft, n_threads or default_threads())
-        for side in SIDES:
-            pq.write_table(pa.table({"id": parts.names[side]}), draft / f"{side}s.parquet")
-            np.save(draft / PARTS / f"{side}.rank.npy", parts.rank[side])
-        write_json(draft / PARTS / FACTS, {"time_unit": parts.time_unit})
-        write_json(draft / MANIFEST, manifest)
+        if not (draft / MANIFEST).is_file():
+            reading = asked.read()
+            (draft / PARTS).mkdir(exist_ok=True)
+            parts = write_parts(reading, asked.label, draft / PARTS)
+            manifest = _manifest(asked, reading, parts, draft, n_threads or default_threads())
+            for side in SIDES:
+                pq.write_table(pa.table({"id": parts.names[side]}), draft / f"{side}s.parquet")
+                np.save(draft / PARTS / f"{side}.rank.npy", parts.rank[side])
+            write_json(draft / PARTS / FACTS, {"time_unit": parts.time_unit})
+            write_json(draft / MANIFEST, manifest)
+        put_in_place(draft / MERGED, draft / PARTS)
     return asked.folder
 
 
@@ -90,9 +94,9 @@ def _manifest(asked: Asked, reading: Any, parts: Parts, draft: Path, n_threads: 
     _check_scale(parts, values, counts, scale, label)
     if "fold" in reading.columns:
         warnings.append("the publisher's folds are left out: out of core the test part is chosen by a hash")
-    (draft / ORDERS).mkdir(exist_ok=True)
-    build_orders(parts, values, draft / ORDERS, n_threads)
-    _check_repeats(parts, draft / ORDERS, label)
+    n_read = parts.n_rows
+    parts, n_between = _one_a_pair(parts, values, scale, draft, asked, n_threads)
+    scale = scale_of_means(scale, n_between, warnings)
     n_users, n_items = (len(parts.names[side]) for side in SIDES)
     warnings += checks.doubtful_ids(parts.n_rows, n_users, n_items)
     progress.report("ingest", 0.9, "digest")
@@ -109,8 +113,34 @@ def _manifest(asked: Asked, reading: Any, parts: Parts, draft: Path, n_threads: 
         scale=checks.scale_facts(scale, inferred),
         time_span=list(parts.time_span) if parts.timed else None,
         folds=None,
-        merged=0,
+        merged=n_read - parts.n_rows,
     )
+
+
+def _one_a_pair(
+    parts: Parts, values: NDArray[np.float64], scale: Scale, draft: Path, asked: Asked, n_threads: int
+) -> tuple[Parts, int]:
+    """Build the orders, with one rating a pair; the parts that have it, and how many merged ratings are off the scale.
+
+    Raises DataError when a pair is rated twice and nothing is to be done about it.
+    """
+
+    def build(parts: Parts, values: NDArray[np.float64]) -> Path:
+        (draft / ORDERS).mkdir(exist_ok=True)
+        build_orders(parts, values, draft / ORDERS, n_threads)
+        return draft / ORDERS
+
+    if merged_parts(parts, draft / MERGED) is None:
+        orders = build(parts, values)
+        if asked.options.duplicates == "error":
+            refuse_repeats(parts, orders, asked.label)
+        else:
+            merge_parts(parts, orders, draft / MERGED, asked.options.duplicates, scale)
+    merged = merged_parts(parts, draft / MERGED)
+    if merged is None:
+        return parts, 0
+    build(merged[0], _distinct(merged[0])[0])
+    return merged
 
 
 @contextmanager
@@ -180,29 +210,3 @@ def _check_scale(
                 parts.where(row + int(there[0])), first, int(counts[wrong].sum()), parts.n_rows, scale, label
             )
         row += len(ratings)
-
-
-def _check_repeats(parts: Parts, orders: Path, label: str) -> None:
-    """Raise DataError when a user has rated an item twice: neighbours in the order by user are then alike."""
-    n_pairs, pairs = 0, list[tuple[int, int]]()
-    for first, indptr, index, _ in blocks(orders, "by_user"):
-        same = np.append(False, index[1:] == index[:-1])
-        same[indptr[:-1][indptr[:-1] < len(index)]] = False
-        begins = np.flatnonzero(same & ~np.append(False, same[:-1]))
-        n_pairs += len(begins)
-        for place in begins[: checks.EXAMPLES - len(pairs)]:
-            user = int(np.searchsorted(indptr, place, side="right")) - 1
-            pairs.append((first + user, int(index[place])))
-    if n_pairs:
-        shown = [_shown(parts, *pair) for pair in pairs]
-        raise DataError(checks.repeated_pairs(label, n_pairs, shown, "remove the repeats from the source"))
-
-
-def _shown(parts: Parts, user: int, item: int) -> str:
-    """A repeated pair with the places of its first two rows."""
-    rows, start = [], 0
-    for users, items in zip(parts.column("user"), parts.column("item"), strict=True):
-        rows += (start + np.flatnonzero((users == user) & (items == item))).tolist()
-        start += len(users)
-    names = [parts.names[side][code].as_py() for side, code in zip(SIDES, (user, item), strict=True)]
-    return f"user {names[0]!r} and item {names[1]!r} on {parts.where(rows[0])} and {parts.where(rows[1])}"

@@ -18,7 +18,7 @@ from predilect.models.compiled import Threads, threads
 from predilect.models.ratings.orders import count as count_rows
 from predilect.models.ratings.orders import encode, scatter, transpose
 from predilect.tasks import progress
-from predilect.tasks.order_files import LEVELS, part_path, seal
+from predilect.tasks.order_files import FACTS, LEVELS, part_path, seal
 from predilect.tasks.parts import Parts
 
 RANGE_BYTES = 1 << 29
@@ -35,11 +35,20 @@ Fill = Callable[[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any]], None]
 
 def build_orders(parts: Parts, values: NDArray[np.float64], folder: Path, n_threads: int) -> None:
     """Write both orders of all ratings into `folder`. values: the distinct ratings, rising."""
-    levels = np.unique(values.astype(np.float32)) if len(values) <= MOST_LEVELS else np.empty(0, np.float32)
+    draft = folder / "unsorted"
+    if not (folder / FACTS).exists():
+        draft.mkdir(exist_ok=True)
+        _build(parts, values, draft, folder, n_threads)
+        seal(folder)
+    shutil.rmtree(draft, ignore_errors=True)
+
+
+def _build(parts: Parts, values: NDArray[np.float64], draft: Path, folder: Path, n_threads: int) -> None:
+    levels = np.unique(values.astype(np.float32))
+    if len(levels) > MOST_LEVELS:
+        levels = np.empty(0, np.float32)
     np.save(folder / LEVELS, levels)
     code_type = encode(np.empty(0, np.float32), levels).dtype
-    draft = folder / "unsorted"
-    draft.mkdir(exist_ok=True)
     indptr = {side: _indptr(parts.column(side), len(parts.names[side])) for side in ("user", "item")}
 
     def from_parts(first: int, place: NDArray[np.int64], index: NDArray[np.int32], codes: NDArray[Any]) -> None:
@@ -66,8 +75,6 @@ def build_orders(parts: Parts, values: NDArray[np.float64], folder: Path, n_thre
             progress.report("ingest", 0.4 + 0.15 * number, f"sorting, {number + 1} of 3")
             if not part_path(goal, f"by_{side}", "codes").exists():
                 _sort(goal, f"by_{side}", indptr[side], code_type, fill, pool)
-    shutil.rmtree(draft)
-    seal(folder)
 
 
 def blocks(folder: Path, side: str) -> Iterator[Block]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from predilect.models.errors import DataError
 from predilect.models.ratings.orders import Order
+from predilect.tasks.runs import write_json
 
 FACTS, LEVELS = "orders.json", "levels.npy"
 SIDES = ("by_user", "by_item")
@@ -36,7 +37,7 @@ def write_orders(folder: Path, by_user: Order, by_item: Order) -> None:
 def seal(folder: Path) -> None:
     """Say that all files are there, and how large they are."""
     sizes = {path.name: path.stat().st_size for path in sorted(folder.glob("*.npy"))}
-    (folder / FACTS).write_text(json.dumps(sizes, indent=2), encoding="utf-8")
+    write_json(folder / FACTS, sizes)
 
 
 def open_orders(folder: Path) -> tuple[Order, Order]:

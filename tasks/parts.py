@@ -64,6 +64,7 @@ class Parts:
             found.row_group(group).column(place).statistics
             for found in map(pq.read_metadata, self.files)
             for group in range(found.num_row_groups)
+            if found.row_group(group).num_rows
         ]
         first, last = min(one.min for one in groups), max(one.max for one in groups)
         return first // self.time_unit, last // self.time_unit
@@ -184,8 +185,13 @@ def _write(file: Path, tables: list[pa.Table], codes: dict[str, _Codes]) -> None
         new = codes[side].since(codes[side].written)
         pq.write_table(pa.table({"id": new}), _ids_path(file, side))
         codes[side].written += len(new)
+    write_part(file, pa.concat_tables(tables))
+
+
+def write_part(file: Path, table: pa.Table) -> None:
+    """Write the ratings of a part; the file is complete or absent."""
     draft = file.with_suffix(".draft")
-    pq.write_table(pa.concat_tables(tables), draft, compression="lz4")
+    pq.write_table(table, draft, compression="lz4")
     draft.rename(file)
 
 

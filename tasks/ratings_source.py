@@ -44,29 +44,27 @@ def check_source(parameters: RatingsData, settings: Settings) -> None:
 def ingest_source(parameters: RatingsParameters) -> Path:
     """The folder of the canonical table; the same source with the same options is ingested once."""
     settings = Settings()
-    options = IngestOptions(
-        reader=parameters.reader,
-        columns=parameters.columns,
-        duplicates=parameters.duplicates.value,
-        scale_low=parameters.scale_low,
-        scale_high=parameters.scale_high,
-        scale_step=parameters.scale_step,
-        leave_to_contract=parameters.quarantine,
-    )
+    options = _options(parameters, leave_to_contract=parameters.quarantine)
     return ingest_ratings(parameters.data, _data_dir(parameters, settings), settings.data, options).folder
 
 
 def ingest_large_source(parameters: RatingsData) -> Path:
     """The same of ratings that do not fit in memory."""
     settings = Settings()
-    options = IngestOptions(
+    options = _options(parameters)
+    return ingest_large(parameters.data, _data_dir(parameters, settings), settings.data, options, parameters.threads)
+
+
+def _options(parameters: RatingsData, leave_to_contract: bool = False) -> IngestOptions:
+    return IngestOptions(
         reader=parameters.reader,
         columns=parameters.columns,
+        duplicates=parameters.duplicates.value,
         scale_low=parameters.scale_low,
         scale_high=parameters.scale_high,
         scale_step=parameters.scale_step,
+        leave_to_contract=leave_to_contract,
     )
-    return ingest_large(parameters.data, _data_dir(parameters, settings), settings.data, options, parameters.threads)
 
 
 def _data_dir(parameters: RatingsData, settings: Settings) -> Path | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -128,6 +129,19 @@ def test_contract_counts_every_row(home: Settings, tmp_path: Path) -> None:
     assert results["enough ratings"]["observed"] == 12000
     assert results["ratings differ"]["observed"] == 5
     assert (tmp_path / "run" / "data_docs" / "index.html").is_file()
+
+
+def test_policy_for_repeats_reaches_ingestion_and_contract(home: Settings, source: Path, tmp_path: Path) -> None:
+    table = pq.read_table(source)
+    twice = tmp_path / "ratings.parquet"
+    pq.write_table(pa.concat_tables([table, table.slice(0, 7000), table.slice(100, 50)]), twice)
+    parameters = asked(twice, duplicates="last")
+    folder = ingest_large_source(parameters)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["rows"], manifest["duplicates"]) == (20_000, {"policy": "last", "merged": 7050})
+    found = validate_large(folder, tmp_path / "run", parameters)
+    assert found["rows"] == 20_000
+    assert found["success"]
 
 
 def test_rows_held_out_by_seed_and_share(home: Settings, source: Path) -> None:

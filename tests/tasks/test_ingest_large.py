@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.ratings.orders import by_user_and_item
 from predilect.tasks import ingest_large as large
-from predilect.tasks import order_build, parts
+from predilect.tasks import merge_large, order_build, parts
 from predilect.tasks.ingest import ingest_ratings
 from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.order_files import open_orders
@@ -109,9 +110,111 @@ def test_rating_off_the_scale_is_found_where_it_is(source: Path, tmp_path: Path)
         )
 
 
-def test_policies_that_need_memory_are_refused(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="duplicates"):
-        large.ingest_large(str(source), None, tmp_path / "large", IngestOptions(duplicates="last"))
+def repeated(path: Path, *, timed: bool) -> Path:
+    """15,000 rows in Parquet: pairs rated once, and 4,000 rated up to 4 times, the first 3,000 rows all of these."""
+    rng = np.random.default_rng(7)
+    pairs = rng.permutation(300 * 120)[:10_000]
+    again = np.concatenate([pairs[:3000], rng.choice(pairs[:4000], 2000)])
+    rows = np.concatenate([pairs[:3000], rng.permutation(np.concatenate([pairs[3000:], again]))])
+    columns: dict[str, Any] = {"user": rows // 120, "item": [f"i{item}" for item in rows % 120]}
+    columns["rating"] = rng.integers(1, 11, len(rows)) / 2
+    columns["rating"][0] = 5.5  # A level that goes with the row.
+    if timed:  # Milliseconds, many of the same second.
+        columns["timestamp"] = 1_600_000_000_000 + rng.integers(0, 20_000, len(rows))
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("policy", "timed", "at_once"), [("last", True, 900), ("last", False, 1 << 23), ("mean", True, 1 << 23),
+                                     ("mean", False, 900)]
+)  # fmt: skip
+def test_repeated_pairs_are_merged_as_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, timed: bool, at_once: int
+) -> None:
+    monkeypatch.setattr(merge_large, "ROWS_AT_ONCE", at_once)
+    runs = []
+    settle = merge_large._settle
+    monkeypatch.setattr(merge_large, "_settle", lambda *given: runs.append(len(given[1])) or settle(*given))
+    folder = same_as_in_memory(repeated(tmp_path / "r.parquet", timed=timed), tmp_path, duplicates=policy)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["rows"], manifest["duplicates"]["merged"]) == (10_000, 5000)
+    assert any("lie between levels" in text for text in manifest["warnings"]) == (policy == "mean")
+    assert (manifest["scale"]["levels"] is None) == (policy == "mean")
+    assert sum(runs) > 3000
+    assert (len(runs) > 5) == (at_once == 900)
+    # Of the first part nothing is left where the row counts.
+    sizes = [pq.read_metadata(file).num_rows for file in large.open_parts(folder).files]
+    assert len(sizes) == 5
+    assert (sizes[0] == 0) == (not timed)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "items.parquet", "manifest.json", "orders", "parts", "users.parquet"
+    ]  # fmt: skip
+
+
+def test_means_on_the_scale_leave_it_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("user,item,rating\n1,a,1\n2,a,5\n1,a,3\n2,b,4\n1,b,2\n1,b,2\n1,a,2\n")
+    folder = same_as_in_memory(path, tmp_path, duplicates="mean")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["scale"]["levels"] == [1, 2, 3, 4, 5]
+    assert manifest["duplicates"] == {"policy": "mean", "merged": 3}
+
+
+@pytest.mark.parametrize("policy", ["last", "mean"])
+def test_policy_changes_nothing_without_repeats(source: Path, tmp_path: Path, policy: str) -> None:
+    same_as_in_memory(source, tmp_path, duplicates=policy)
+
+
+def test_repeats_are_refused_in_the_same_words_as_in_memory(tmp_path: Path) -> None:
+    path = repeated(tmp_path / "r.parquet", timed=True)
+    said = []
+    for ingest in (ingest_ratings, large.ingest_large):
+        with pytest.raises(DataError, match="choose duplicates=last or duplicates=mean") as refused:
+            ingest(str(path), None, tmp_path / "out")
+        said.append(str(refused.value))
+    assert said[0] == said[1]
+
+
+class Died(BaseException):
+    """As if killed: nothing but the end of the process takes notice."""
+
+
+def test_dead_before_every_rename_of_a_merge_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_large, "ROWS_AT_ONCE", 3000)
+    path, out = repeated(tmp_path / "r.parquet", timed=True), tmp_path / "out"
+    options = IngestOptions(duplicates="mean")
+    undisturbed = large.ingest_large(str(path), None, tmp_path / "undisturbed", options)
+    died = list[str]()
+
+    def once(move: Any) -> Any:
+        def moved(self: Path, goal: Path) -> Path:
+            merged = bool(list(out.glob(".*/merged/old-orders")))
+            step = f"{self.parent.name}/{self.name}{' of the merged' * merged}"
+            if step not in died:
+                died.append(step)
+                raise Died
+            return move(self, goal)
+
+        return moved
+
+    for name in ("rename", "replace"):
+        monkeypatch.setattr(Path, name, once(getattr(Path, name)))
+    folder = None
+    while folder is None:
+        try:
+            folder = large.ingest_large(str(path), None, out, options)
+        except Died:
+            assert [path.name[0] for path in out.iterdir()] == ["."]
+    # 5 parts written, sorted, 4 runs of users settled, the parts written anew, sorted, put in place
+    assert sum("part-0000" in step for step in died) == 15
+    assert sum("by_" in step for step in died) == 12
+    assert sum(step.startswith("settled/") for step in died) == 4
+    assert contents(folder) == contents(undisturbed)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 KILLED_AT = """
@@ -145,9 +248,7 @@ def test_killed_before_any_of_its_renames_it_goes_on(source: Path, tmp_path: Pat
     folder = large.ingest_large(str(source), None, out)
     for path, written in kept.items():
         assert (folder / "parts" / path.name).stat().st_mtime_ns == written  # taken up, not made again
-    for path in undisturbed.rglob("*"):
-        if path.is_file():
-            assert (folder / path.relative_to(undisturbed)).read_bytes() == path.read_bytes(), path.name
+    assert contents(folder) == contents(undisturbed)
 
 
 def test_two_at_once_are_refused(source: Path, tmp_path: Path) -> None:
