@@ -25,9 +25,10 @@ from predilect.models.clicks import ClicksConfig, Design, Prediction, Simulation
 from predilect.models.clicks.blocks import Layout
 from predilect.models.clicks.compile import warm_up
 from predilect.models.clicks.config import ModelName
+from predilect.models.clicks.contexts import Contexts
 from predilect.models.clicks.fit import Fit
 from predilect.models.clicks.kernels import negative_log_likelihood
-from predilect.models.clicks.products import FactoredProduct
+from predilect.models.clicks.rows import RowHessians, Rows
 from predilect.models.clicks.scores import normal_points, uqp
 from predilect.models.compiled import Threads, threads
 
@@ -93,10 +94,8 @@ class Objective:
         self.values: list[float] = []
 
     def __call__(self, x: Array) -> tuple[float, Array]:
-        fit = self.fit
-        value, slope, _ = negative_log_likelihood(fit.clicks, fit.impressions, fit.logits(x), fit.pool, second=False)
-        gradient = fit.rows.gradient(fit.by_context(slope)) + self.precision * x
-        return value + 0.5 * float(self.precision @ (x * x)), gradient
+        point = self.fit.evaluate(x, self.precision)
+        return point.value, point.gradient
 
     def lbfgs(self, n_iterations: int) -> Any:
         options = {"maxiter": n_iterations, "maxfun": 10 * n_iterations, "ftol": 0.0, "gtol": 0.0}
@@ -136,21 +135,25 @@ def fits(log: Any, wide: Any, design: Design, n_threads: int, with_peer: bool) -
                 )
 
 
-def products(wide: Any, design: Design, n_threads: int, repeats: int) -> None:
-    """One forward and one transposed product of two vectors, by rows: what a fit spends its time on."""
+def products(log: Any, wide: Any, design: Design, n_threads: int, repeats: int) -> None:
+    """A product with the Hessian of both sides, forward and back over the rows: what a fit spends its time on."""
     plain = Design.of(wide)
-    order = np.lexsort((design.clusters, design.lines))
     rng = np.random.default_rng(0)
-    coefficients, weights = rng.normal(size=(2, plain.n_features)), rng.normal(size=(2, len(plain)))
+    config = ClicksConfig(model="m-prop")
+    vector = rng.normal(size=Layout.of(config, plain).n_linear)
     with threads(n_threads) as pool:
-        pair = [FactoredProduct(rows, pool) for rows in (plain, design.take(order))]
+        pair = []
+        for rows in (plain, design):
+            layout = Layout.of(config, rows)
+            held = Rows(Contexts.of(rows, log.impressions, log.clicks, 2), layout, pool)
+            pair.append((held, held.expect(np.zeros(layout.size))))
 
-        def both(product: FactoredProduct) -> None:
-            product.forward(coefficients, np.zeros(2))
-            product.adjoint(weights)
+        def both(rows: Rows, hessians: RowHessians) -> None:
+            rows.product(hessians, None, vector, None)
 
-        ours, factored = fastest([lambda: both(pair[0]), lambda: both(pair[1])], repeats)
-    scipy, *_ = fastest([lambda: (wide @ coefficients[0], wide.T @ weights[0])], repeats)
+        ours, factored = fastest([lambda: both(*pair[0]), lambda: both(*pair[1])], repeats)
+    coefficients, weights = rng.normal(size=plain.n_features), rng.normal(size=len(plain))
+    scipy, *_ = fastest([lambda: (wide @ coefficients, wide.T @ weights)], repeats)
     print(
         f"products with {wide.nnz / 1e6:.0f} M non-zeros, both sides at once: written out {ours:.3f} s, factored "
         f"{factored:.3f} s, {ours / factored:.1f} times faster (asked: ≥ 3); scipy, one side: {scipy:.3f} s"
@@ -193,7 +196,7 @@ def main() -> None:
     wide = design.expand()[:, 1:].astype(np.float32)
     print(f"{len(log.users):,} rows, {wide.shape[1] + 1:,} columns, {wide.nnz / 1e6:.1f} M non-zeros")
     kernel(log, options.threads, options.repeats)
-    products(wide, design, options.threads, options.repeats)
+    products(log, wide, design, options.threads, options.repeats)
     fits(log, wide, design, options.threads, not options.no_peer)
 
 

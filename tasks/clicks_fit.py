@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.clicks import ClicksModel, ContextEncoder, Design, FeatureColumns, TextOptions, UserClusters
+from predilect.models.clicks.rows import Rows as EveryRow
 from predilect.models.errors import DataError
 from predilect.models.evaluation.splits import by_key, key_of, mixed
 from predilect.models.ids import UNKNOWN
 from predilect.models.random import stream
 from predilect.tasks import progress
 from predilect.tasks.canonical_clicks import ClicksTable
+from predilect.tasks.compute import Workers, workers_of
+from predilect.tasks.dask_passes import HeldRows
 from predilect.tasks.parameters_clicks import AUTO, NO_CONTEXT, ClicksFitParameters, ClicksParameters, split_parts
 from predilect.tasks.runs import write_json
 from predilect.tasks.settings import Settings
@@ -207,8 +211,15 @@ def _plain_design(table: ClicksTable, rows: Rows, encoder: ContextEncoder) -> De
     )
 
 
-def fit_model(table: ClicksTable, parts: Parts, parameters: ClicksParameters, name: str, stage: str) -> ClicksModel:
-    """The fit of a model by name: one of the six, or `no-context`."""
+def fit_model(
+    table: ClicksTable,
+    parts: Parts,
+    parameters: ClicksParameters,
+    name: str,
+    stage: str,
+    workers: Workers | None = None,
+) -> ClicksModel:
+    """The fit of a model by name, one of the six or `no-context`; what is added up over the rows, by the workers."""
     context = name != NO_CONTEXT
     encoder = make_encoder(table, parts, parameters, context=context)
     design = encode(table, parts.train, encoder)
@@ -226,6 +237,7 @@ def fit_model(table: ClicksTable, parts: Parts, parameters: ClicksParameters, na
         seed=parameters.seed,
         n_threads=parameters.threads,
         on_round=show,
+        rows_of=EveryRow if workers is None else partial(HeldRows, workers=workers),
     )
 
 
@@ -241,7 +253,8 @@ def fit_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> Json:
     """Fit to the training part and save the model folder; what the fit did, also in `fit.json`."""
     table, parts = ClicksTable.read(dataset), Parts.read(run)
     start = time.perf_counter()
-    model = fit_model(table, parts, parameters, parameters.model.value, "fit")
+    with workers_of(parameters) as workers:
+        model = fit_model(table, parts, parameters, parameters.model.value, "fit", workers)
     seconds = time.perf_counter() - start
     model.save(run / "model")
     report = model.report

@@ -3,6 +3,7 @@
 import csv
 import io
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from predilect.tasks.canonical_clicks import ClicksTable
 from predilect.tasks.clicks_evaluate import judge, score_areas, scored_rows, test_rows
 from predilect.tasks.clicks_fit import Parts, fit_model
 from predilect.tasks.clicks_metrics import FOLDS, estimates, gaps, measure
+from predilect.tasks.compute import Workers, workers_of
 from predilect.tasks.parameters_clicks import NO_CONTEXT, ClicksParameters, GroupEffectName
 from predilect.tasks.parameters_reproduce_clicks import ReproduceClicksParameters
 from predilect.tasks.ratings_reproduce import Cell, Cells
@@ -23,7 +25,7 @@ from predilect.tasks.tracking import Tracker
 Json = dict[str, Any]
 VERSION = 1
 """Raised when the same cell gives other figures: cells of older journals are then not reused."""
-NOT_DECIDING = {"models", "group_effects", "name", "threads", "data", "data_dir"}
+NOT_DECIDING = {"models", "group_effects", "name", "threads", "compute", "scheduler", "workers", "data", "data_dir"}
 
 
 def study_clicks(dataset: Path, run: Path, parameters: ReproduceClicksParameters) -> Json:
@@ -38,12 +40,15 @@ def study_clicks(dataset: Path, run: Path, parameters: ReproduceClicksParameters
     decides.append(parameters.model_dump(mode="json", exclude=NOT_DECIDING))
     cells = Cells(journal_for(Settings(), decides), 1)  # a fit uses all threads itself
     n_before = len(cells.done)
-    todo = {
-        (name, effect): Cell(f"{name} group {effect}", _later(table, parts, parameters.of_cell(effect), name))
-        for effect in effects
-        for name in parameters.models
-    }
-    cells.run(todo.values())
+    with workers_of(parameters) as workers:
+        todo = {
+            (name, effect): Cell(
+                f"{name} group {effect}", _later(table, parts, parameters.of_cell(effect), name, workers)
+            )
+            for effect in effects
+            for name in parameters.models
+        }
+        cells.run(todo.values())
     found = {key: cells.done[cell.key] for key, cell in todo.items()}
     tracker = Tracker(run, Settings())
     rows = []
@@ -72,14 +77,16 @@ def study_clicks(dataset: Path, run: Path, parameters: ReproduceClicksParameters
     return study
 
 
-def _later(table: ClicksTable, parts: Parts, parameters: ClicksParameters, name: str) -> Any:
-    return lambda: _cell(table, parts, parameters, name)
+def _later(
+    table: ClicksTable, parts: Parts, parameters: ClicksParameters, name: str, workers: Workers | None
+) -> Callable[[], Json]:
+    return lambda: _cell(table, parts, parameters, name, workers)
 
 
-def _cell(table: ClicksTable, parts: Parts, parameters: ClicksParameters, name: str) -> Json:
+def _cell(table: ClicksTable, parts: Parts, parameters: ClicksParameters, name: str, workers: Workers | None) -> Json:
     """The figures of one model: each metric's value and resamples, and AUC and SAUC by score in five resamples."""
     start = time.perf_counter()
-    model = fit_model(table, parts, parameters, name, "cells")
+    model = fit_model(table, parts, parameters, name, "cells", workers)
     seconds = time.perf_counter() - start
     rows, _ = test_rows(model, table, parts, parameters)
     _, found, _ = judge(model, table, parts.test, parameters)

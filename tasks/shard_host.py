@@ -1,4 +1,4 @@
-"""What runs on a worker, if it has the same software: a shard of the ratings, some of the ballots, or jobs."""
+"""What runs on a worker, if it has the same software: a shard of the ratings, some ballots, rows of clicks, or jobs."""
 
 import platform
 from collections.abc import Callable
@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect import __version__
+from predilect.models.clicks.blocks import Layout as Blocks
+from predilect.models.clicks.contexts import Contexts
+from predilect.models.clicks.piece import Piece
 from predilect.models.compiled import Threads, threads
 from predilect.models.errors import ComputeError, DataError
 from predilect.models.rankings.layout import Layout
@@ -27,6 +30,11 @@ def open_shard(folder: str, shard: Shard, n_threads: int) -> ShardHost:
             f"A worker on {platform.node()} does not see the ratings ({error}); keep the runs in a folder that all "
             "workers share under the same path."
         ) from None
+
+
+def open_piece(first: int, contexts: Contexts, layout: Blocks, n_threads: int) -> Piece:
+    """The rows of clicks from chunk `first` on."""
+    return Piece(contexts, layout, Threads(n_threads), first)
 
 
 def versions() -> dict[str, str]:

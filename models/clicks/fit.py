@@ -8,19 +8,20 @@ from numpy.typing import NDArray
 
 from predilect.models.clicks.blocks import Layout
 from predilect.models.clicks.config import ClicksConfig
-from predilect.models.clicks.curvature import Curvature, RowMap
+from predilect.models.clicks.contexts import Contexts
+from predilect.models.clicks.curvature import Curvature
 from predilect.models.clicks.design import Design
 from predilect.models.clicks.evidence import HIGHEST, LOWEST, Probes, fixed_point
-from predilect.models.clicks.fisher import fisher_information
-from predilect.models.clicks.kernels import Counts, negative_log_likelihood
+from predilect.models.clicks.kernels import Counts
 from predilect.models.clicks.posterior import Residual, SidePosterior, side_posterior
-from predilect.models.clicks.products import FactoredProduct
+from predilect.models.clicks.rows import Rows
 from predilect.models.clicks.trust_region import Optimum, Point, minimise
 from predilect.models.compiled import Threads
 from predilect.models.errors import ParameterError
 
 Array = NDArray[np.float64]
 OnRound = Callable[[int, dict[str, float]], None]
+RowsOf = Callable[[Contexts, Layout, Threads], Rows]
 
 
 @dataclass(frozen=True)
@@ -52,22 +53,12 @@ class Fit:
         config: ClicksConfig,
         seed: int,
         pool: Threads,
+        rows_of: RowsOf = Rows,
     ) -> None:
-        order = np.lexsort((design.groups, design.clusters, design.lines))
-        design = design.take(order)
-        self.impressions, self.clicks = impressions[order], clicks[order]
-        # Rows with the same context are one row to everything linear.
-        change = np.ones(len(design), bool)
-        for codes in (design.lines, design.clusters, design.groups):
-            change[1:] |= np.diff(codes) != 0
-        self._starts = np.flatnonzero(change)
-        self._repeats = np.diff(np.append(self._starts, len(design)))
-        self._all_different = len(self._starts) == len(design)
-        self.contexts = design.take(self._starts)
-        self.layout, self.config, self.seed, self.pool = layout, config, seed, pool
-        product = FactoredProduct(self.contexts, pool)
-        self.rows = RowMap(product, self.contexts.groups, layout)
-        self._side_rows = [RowMap(product, self.contexts.groups, layout.one_side(s)) for s in range(len(layout.sides))]
+        """rows_of: what adds up over the rows."""
+        self.contexts = Contexts.of(design, impressions, clicks, len(layout.sides))
+        self.layout, self.config, self.seed = layout, config, seed
+        self.rows = rows_of(self.contexts, layout, pool)
         self.n_iterations, self.n_products = 0, 0
         total, picked = float(impressions.sum(dtype=np.int64)), float(clicks.sum(dtype=np.int64))
         self.x = np.zeros(layout.size)
@@ -77,22 +68,9 @@ class Fit:
 
     def evaluate(self, x: Array, precision: Array) -> Point:
         """-log likelihood + Σ c·w²/2 with its derivatives."""
-        value, slope, bend = negative_log_likelihood(
-            self.clicks, self.impressions, self.logits(x), self.pool, second=True
-        )
-        slope, bend = self.by_context(slope), self.by_context(bend)
+        value, gradient, hessians = self.rows.observe(x)
         penalised = value + 0.5 * float(precision @ (x * x))
-        gradient = self.rows.gradient(slope) + precision * x
-        return Point(x, penalised, gradient, lambda: Curvature(self.rows, bend, precision))
-
-    def logits(self, x: Array) -> Array:
-        """(sides, n_rows) in the sorted order."""
-        logits = self.rows.logits(x)
-        return logits if self._all_different else np.repeat(logits, self._repeats, axis=1)
-
-    def by_context(self, values: Array) -> Array:
-        """(k, n_rows) → (k, n_contexts), summed."""
-        return values if self._all_different or not values.size else np.add.reduceat(values, self._starts, axis=1)
+        return Point(x, penalised, gradient + precision * x, lambda: Curvature(self.rows, hessians, precision))
 
     def maximise(self, precisions: dict[str, float], excess: float = 0.0) -> Optimum:
         """The maximum a posteriori, warm-started from the last one; `excess` as for `minimise`."""
@@ -123,7 +101,7 @@ class Fit:
         held = [name for name in names if name.endswith(".intercept") or name in config.precisions]
         if config.evidence == "fixed" or len(held) == len(names):
             return all_precisions, [all_precisions], True
-        probes = [Probes(rows.layout, config.n_probes, self.seed) for rows in self._side_rows]
+        probes = [Probes(layout.one_side(s), config.n_probes, self.seed) for s in range(len(layout.sides))]
         round_number = 0
 
         def update(learned: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
@@ -152,9 +130,6 @@ class Fit:
         """Laplace's posterior of each side, by its Fisher information at x."""
         return self._low_rank(x, precisions, self.config.residual)
 
-    def _information(self, x: Array) -> Array:
-        return self.by_context(fisher_information(self.impressions, self.logits(x), self.pool))
-
     def _degrees_of_freedom(self, x: Array, precisions: dict[str, float], probes: list[Probes]) -> dict[str, float]:
         determined: dict[str, float] = {}
         if self.config.evidence == "hutchinson":
@@ -162,20 +137,20 @@ class Fit:
                 determined |= side.degrees_of_freedom(curvature)
             return determined
         residual: Residual = "none" if self.config.evidence == "paper" else "spread"
-        for rows, posterior in zip(self._side_rows, self._low_rank(x, precisions, residual), strict=True):
-            for block in rows.layout.blocks:
+        for s, posterior in enumerate(self._low_rank(x, precisions, residual)):
+            for block in self.layout.one_side(s).blocks:
                 determined[block.name] = posterior.degrees_of_freedom(block, precisions[block.name])
         return determined
 
     def _curvatures(self, x: Array, precisions: dict[str, float]) -> list[Curvature]:
-        information = self._information(x)
+        information = self.rows.expect(x)
         return [
-            Curvature(rows, information[[2 * s]], rows.layout.precision_vector(precisions))
-            for s, rows in enumerate(self._side_rows)
+            Curvature(self.rows, information, self.layout.one_side(s).precision_vector(precisions), s)
+            for s in range(len(self.layout.sides))
         ]
 
     def _low_rank(self, x: Array, precisions: dict[str, float], residual: Residual) -> tuple[SidePosterior, ...]:
         return tuple(
-            side_posterior(self.contexts, curvature, self.config.rank, residual, self.seed)
+            side_posterior(self.contexts.design, curvature, self.config.rank, residual, self.seed)
             for curvature in self._curvatures(x, precisions)
         )

@@ -14,10 +14,11 @@ from predilect.models.clicks.blocks import SIDES, Layout
 from predilect.models.clicks.config import ClicksConfig
 from predilect.models.clicks.design import Design, check_counts
 from predilect.models.clicks.encoder import ContextEncoder
-from predilect.models.clicks.fit import Fit, FitReport, OnRound
+from predilect.models.clicks.fit import Fit, FitReport, OnRound, RowsOf
 from predilect.models.clicks.kernels import ETA_HIGH
 from predilect.models.clicks.posterior import SidePosterior
 from predilect.models.clicks.prediction import Prediction
+from predilect.models.clicks.rows import Rows
 from predilect.models.compiled import default_threads, threads
 from predilect.models.errors import ArtifactError, DataError, ParameterError
 
@@ -66,12 +67,14 @@ class ClicksModel:
         seed: int = 0,
         n_threads: int | None = None,
         on_round: OnRound | None = None,
+        rows_of: RowsOf = Rows,
     ) -> Self:
         """Maximum a posteriori under learned prior precisions, then Laplace's posterior for the l- models.
 
         impressions, clicks: (n_rows,) whole numbers, clicks ≤ impressions; rows without impressions change nothing.
         encoder: the one that made the design, to be saved with the model.
         on_round(round, precisions) is called before every round of empirical Bayes.
+        rows_of: what adds up over the rows, if not this process.
         Bit-identical for any n_threads. Raises DataError, ParameterError, NotConvergedError.
         """
         config = config or ClicksConfig()
@@ -84,7 +87,7 @@ class ClicksModel:
             raise DataError("No row has impressions, so there is nothing to learn from; give rows with impressions.")
         layout = Layout.of(config, design)
         with threads(n_threads or default_threads()) as pool:
-            fit = Fit(design, n, v, layout, config, seed, pool)
+            fit = Fit(design, n, v, layout, config, seed, pool, rows_of)
             precisions, trace, converged = fit.learn_precisions(on_round)
             optimum = fit.maximise(precisions)
             posteriors = fit.posteriors(optimum.point.x, precisions) if config.has_posterior else ()

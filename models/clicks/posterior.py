@@ -81,7 +81,7 @@ def side_posterior(design: Design, curvature: Curvature, rank: int, residual: Re
     of the rest (its trace is the paper's lost ‖X_h‖²_F - Σλ, shared out by column); "none" drops it as in the paper,
     which leaves every other direction at its prior variance.
     """
-    layout, information = curvature.layout, curvature.row_hessian[0]
+    layout, information = curvature.layout, curvature.row_hessian
     n = layout.n_linear
     root = 1.0 / np.sqrt(curvature.precision[:n])
     lines, own = _group_lines(design, layout, curvature, information)
@@ -127,7 +127,7 @@ def _group_lines(design: Design, layout: Layout, curvature: Curvature, h: Array)
     """D⁻¹Bᵀ (CSR) and 1/D, or None and nothing when the side has no group effects."""
     if not layout.group_sides:
         return None, np.zeros(0)
-    own = 1.0 / (curvature.rows.group_sums(h) + curvature.precision[layout.group_slice(0)])
+    own = 1.0 / curvature.group_precision
     total = sparse.csr_matrix((layout.n_groups, layout.n_linear))
     for rows, matrix in _blocks_of_rows(design, layout):
         groups = design.groups[rows]

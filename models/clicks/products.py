@@ -1,17 +1,15 @@
 """Products with the factored design matrix: rows ← coefficients and coefficients ← rows, without building it."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.clicks.design import Codes, Design
-from predilect.models.compiled import Threads, kernel
+from predilect.models.compiled import kernel
 
 Array = NDArray[np.float64]
-
-_WORK_PER_CHUNK = 200_000
-_MAX_CHUNKS = 8
 
 
 # In both kernels positions and indices are unsigned, which spares numba's test for negative ones, and the inner loops
@@ -23,7 +21,7 @@ def _forward(  # noqa: PLR0912 -- one loop a case is what makes it fast
     indptr: Any,
     indices: Any,
     values: Any,
-    row_ptr: Any,
+    lines: Codes,
     clusters: Codes,
     theta: Array,
     offsets: Array,
@@ -31,13 +29,15 @@ def _forward(  # noqa: PLR0912 -- one loop a case is what makes it fast
     start: int,
     stop: int,
 ) -> None:
-    """out[s, r] = offsets[s] + x_r · theta[…, s] for the rows of lines start..stop.
+    """out[s, r - start] = offsets[s] + x_r · theta[…, s] for rows start..stop.
 
     theta: (1 + n_clusters, n_features, sides).
     """
     two = theta.shape[2] == 2
     shared = theta[0]
-    for line in range(start, stop):
+    r = start
+    while r < stop:
+        line = lines[r]
         first, last = np.uint64(indptr[line]), np.uint64(indptr[line + 1])
         shared0, shared1 = offsets[0], 0.0
         if two:
@@ -48,8 +48,7 @@ def _forward(  # noqa: PLR0912 -- one loop a case is what makes it fast
         else:
             for k in range(first, last):
                 shared0 += values[k] * shared[np.uint32(indices[k]), 0]
-        r, end = row_ptr[line], row_ptr[line + 1]
-        while r < end:
+        while r < stop and lines[r] == line:
             cluster = clusters[r]
             z0, z1 = shared0, shared1
             if cluster >= 0:
@@ -61,10 +60,10 @@ def _forward(  # noqa: PLR0912 -- one loop a case is what makes it fast
                 else:
                     for k in range(first, last):
                         z0 += values[k] * own[np.uint32(indices[k]), 0]
-            while r < end and clusters[r] == cluster:
-                out[0, r] = z0
+            while r < stop and lines[r] == line and clusters[r] == cluster:
+                out[0, r - start] = z0
                 if two:
-                    out[1, r] = z1
+                    out[1, r - start] = z1
                 r += 1
 
 
@@ -73,27 +72,28 @@ def _adjoint(  # noqa: PLR0912 -- as above
     indptr: Any,
     indices: Any,
     values: Any,
-    row_ptr: Any,
+    lines: Codes,
     clusters: Codes,
     weights: Array,
     out: Array,
     start: int,
     stop: int,
 ) -> None:
-    """out[…, s] += Σ_r weights[s, r]·x_r over the rows of lines start..stop; out as theta above."""
+    """out[…, s] += Σ_r weights[s, r - start]·x_r over rows start..stop; out as theta above."""
     two = out.shape[2] == 2
     shared = out[0]
-    for line in range(start, stop):
+    r = start
+    while r < stop:
+        line = lines[r]
         first, last = np.uint64(indptr[line]), np.uint64(indptr[line + 1])
         shared0, shared1 = 0.0, 0.0
-        r, end = row_ptr[line], row_ptr[line + 1]
-        while r < end:
+        while r < stop and lines[r] == line:
             cluster = clusters[r]
             own0, own1 = 0.0, 0.0
-            while r < end and clusters[r] == cluster:
-                own0 += weights[0, r]
+            while r < stop and lines[r] == line and clusters[r] == cluster:
+                own0 += weights[0, r - start]
                 if two:
-                    own1 += weights[1, r]
+                    own1 += weights[1, r - start]
                 r += 1
             shared0 += own0
             shared1 += own1
@@ -118,46 +118,39 @@ def _adjoint(  # noqa: PLR0912 -- as above
 class FactoredProduct:
     """Products with the feature columns of a design whose rows are sorted by (line, cluster)."""
 
-    def __init__(self, design: Design, pool: Threads) -> None:
-        self._pool = pool
-        self._shape = (1 + design.n_clusters, design.n_features)
-        self.n_rows, self.width = len(design), design.width
+    def __init__(self, design: Design) -> None:
+        self.shape = (1 + design.n_clusters, design.n_features)
         matrix = design.features
-        row_ptr = np.searchsorted(design.lines, np.arange(matrix.shape[0] + 1)).astype(np.int64)
-        self._arrays = (matrix.indptr, matrix.indices, matrix.data, row_ptr, design.clusters)
-        # Chunks of lines of about equal work: a non-zero counts once for the shared copy and once a row.
-        work = np.cumsum(np.diff(matrix.indptr) * (1 + (np.diff(row_ptr) if design.n_clusters else 0)) + 1)
-        total = int(work[-1]) if len(work) else 0
-        n_chunks = int(np.clip(total // _WORK_PER_CHUNK, 1, _MAX_CHUNKS))
-        inner = np.searchsorted(work, total * np.arange(1, n_chunks) / n_chunks)
-        self._bounds = np.concatenate([[0], inner, [matrix.shape[0]]]).astype(np.int64)
+        self._arrays = (matrix.indptr, matrix.indices, matrix.data, design.lines, design.clusters)
 
-    def forward(self, coefficients: Array, offsets: Array) -> Array:
-        """(sides, width), (sides,) → (sides, n_rows), for one or two sides."""
-        sides = len(coefficients)
-        theta = np.ascontiguousarray(np.moveaxis(coefficients.reshape(sides, *self._shape), 0, 2))
-        out = np.empty((sides, self.n_rows))
+    def by_cluster(self, coefficients: Array) -> Array:
+        """(sides, width) as (1 + n_clusters, n_features, sides), which `forward` takes."""
+        return np.ascontiguousarray(np.moveaxis(coefficients.reshape(len(coefficients), *self.shape), 0, 2))
+
+    def forward(self, theta: Array, offsets: Array, rows: slice) -> Array:
+        """(1 + n_clusters, n_features, sides), (sides,) → (sides, n_rows) of these rows, for one or two sides."""
         inner: Any = _forward
-
-        def work(chunk: int) -> None:
-            inner(*self._arrays, theta, offsets, out, self._bounds[chunk], self._bounds[chunk + 1])
-
-        self._pool.run(work, len(self._bounds) - 1)
+        out = np.empty((theta.shape[2], rows.stop - rows.start))
+        inner(*self._arrays, theta, offsets, out, rows.start, rows.stop)
         return out
 
-    def adjoint(self, weights: Array, *, squared: bool = False) -> Array:
-        """(sides, n_rows) → (sides, width): Σ_r weights·x_r, or Σ_r weights·x_r² entry by entry."""
-        sides = len(weights)
-        parts = np.zeros((len(self._bounds) - 1, *self._shape, sides))
+    def adjoint(self, weights: Array, rows: slice, out: Array, *, squared: bool = False) -> None:
+        """out[…, s] += Σ_r weights[s, r]·x_r over these rows, or Σ_r weights·x_r² entry by entry; out as theta."""
         inner: Any = _adjoint
-        indptr, indices, values, *others = self._arrays
-        entries = values * values if squared else values
+        indptr, indices, values, *codes = self._arrays
+        inner(indptr, indices, self._squares if squared else values, *codes, weights, out, rows.start, rows.stop)
 
-        def work(chunk: int) -> None:
-            inner(
-                indptr, indices, entries, *others, weights, parts[chunk], self._bounds[chunk], self._bounds[chunk + 1]
-            )
+    @cached_property
+    def _squares(self) -> NDArray[np.float32]:
+        values: NDArray[np.float32] = self._arrays[2]
+        return values * values
 
-        self._pool.run(work, len(self._bounds) - 1)
-        total: Array = np.moveaxis(parts.sum(axis=0), 2, 0).reshape(sides, self.width)
-        return total
+
+@kernel
+def add_by_group(groups: Codes, weights: Array, out: Array) -> None:
+    """out[i, g] += Σ weights[i, r] over the rows r of group g; group -1 is left out."""
+    for i in range(len(weights)):
+        row, sums = weights[i], out[i]
+        for r in range(len(groups)):
+            if groups[r] >= 0:
+                sums[groups[r]] += row[r]

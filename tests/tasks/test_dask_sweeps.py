@@ -1,4 +1,4 @@
-"""Sweeps over shards and passes over ballots: the same bits however many workers there are, whoever is lost."""
+"""Sweeps, passes over ballots and rows of clicks: the same bits however many workers there are, whoever is lost."""
 
 from functools import partial
 from pathlib import Path
@@ -8,12 +8,13 @@ import pytest
 from scipy.sparse import csr_array
 from sharded import N_ITEMS, N_USERS, InProcess, config, fit, orders
 
+from predilect.models.clicks import ClicksConfig, ClicksModel, Design, contexts
 from predilect.models.rankings import Ballots, RankingsConfig, RankingsModel, layout
 from predilect.models.ratings import Features, sweep
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.shards import bytes_a_sweep
 from predilect.tasks import held
-from predilect.tasks.dask_passes import HeldLayout
+from predilect.tasks.dask_passes import HeldLayout, HeldRows
 from predilect.tasks.dask_sweeps import ShardedSweeps
 
 
@@ -96,3 +97,34 @@ def test_passes_over_ballots_are_the_same_wherever_the_chunks_are(monkeypatch: p
         assert workers.n_calls > 10
         assert away.log_worths.tobytes() == alone.log_worths.tobytes()
         assert away.trace.tobytes() == alone.trace.tobytes()
+
+
+@pytest.mark.parametrize("group_effect", ["none", "both"])
+def test_rows_of_clicks_are_the_same_wherever_they_are(group_effect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One worker, several, one that is lost at each of many calls, and one that comes."""
+    monkeypatch.setattr(contexts, "_LEAST_WORK", 2000)
+    monkeypatch.setattr(contexts, "_WORK_PER_SUM", 1)
+    monkeypatch.setattr(held, "NEW_WORKERS", 0)
+    rng = np.random.default_rng(0)
+    design = Design.of(
+        csr_array(rng.random((90, 6)) * (rng.random((90, 6)) < 0.5)),
+        lines=rng.integers(90, size=1500),
+        clusters=rng.integers(-1, 2, 1500),
+        n_clusters=2,
+        groups=rng.integers(-1, 30, 1500),
+        n_groups=30,
+    )
+    n = rng.integers(1, 40, 1500)
+    v = rng.binomial(n, rng.beta(2, 4, 1500))
+    how = ClicksConfig(model="l-prop", group_effect=group_effect, max_rounds=2, n_probes=2, rank=4)
+    alone = ClicksModel.fit(design, n, v, how, n_threads=1)
+    n_calls = 0
+    several = [InProcess("a"), InProcess("a", "b", "c"), InProcess(*map(str, range(40)))]
+    for workers in several + [InProcess("a", "b", loses={at: "a"}, comes={at + 2: "d"}) for at in range(1, 14)]:
+        rows_of = partial(HeldRows, workers=workers)
+        away = ClicksModel.fit(design, n, v, how, n_threads=1, rows_of=rows_of)  # type: ignore[arg-type]
+        assert away.coefficients.tobytes() == alone.coefficients.tobytes()
+        assert away.posteriors[0].factor.tobytes() == alone.posteriors[0].factor.tobytes()
+        assert away.precisions == alone.precisions
+        n_calls = max(n_calls, workers.n_calls)
+    assert n_calls > 100

@@ -1,12 +1,21 @@
-"""The factored design matrix against the explicit one."""
+"""The factored design matrix against the explicit one, and sums over rows wherever the rows are."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from clicks_examples import fixed, table
 from scipy import sparse
 
+from predilect.models.clicks import contexts
+from predilect.models.clicks.blocks import Layout
+from predilect.models.clicks.contexts import Contexts
+from predilect.models.clicks.curvature import Curvature
 from predilect.models.clicks.design import Design, check_counts
+from predilect.models.clicks.piece import Piece
 from predilect.models.clicks.products import FactoredProduct
-from predilect.models.compiled import threads
+from predilect.models.clicks.rows import Rows, answered
+from predilect.models.compiled import Threads
 from predilect.models.errors import DataError
 
 
@@ -21,33 +30,109 @@ def some_design(n_rows=3000, n_lines=60, n_features=40, n_clusters=5, seed=0, de
 
 @pytest.mark.parametrize("n_clusters", [0, 5])
 @pytest.mark.parametrize("sides", [1, 2])
-def test_products_equal_those_of_the_explicit_matrix(n_clusters, sides):
+@pytest.mark.parametrize("rows", [slice(0, 3000), slice(17, 1501), slice(5, 5)])
+def test_products_equal_those_of_the_explicit_matrix(n_clusters, sides, rows):
     design = some_design(n_clusters=n_clusters)
     rng = np.random.default_rng(1)
-    coefficients, weights = rng.normal(size=(sides, design.width)), rng.normal(size=(sides, len(design)))
+    coefficients, weights = rng.normal(size=(sides, design.width)), rng.normal(size=(sides, len(design)))[:, rows]
     offsets = np.array([0.5, -1.0])[:sides]
-    explicit = design.expand()[:, 1:]
-    with threads(1) as pool:
-        product = FactoredProduct(design, pool)
-        forward = product.forward(coefficients, offsets)
-        adjoint, squares = product.adjoint(weights), product.adjoint(weights, squared=True)
+    explicit = design.expand()[rows, 1:]
+    product = FactoredProduct(design)
+    forward = product.forward(product.by_cluster(coefficients), offsets, rows)
     np.testing.assert_allclose(forward, (explicit @ coefficients.T).T + offsets[:, None], atol=1e-12)
-    np.testing.assert_allclose(adjoint, (explicit.T @ weights.T).T, atol=1e-11)
-    np.testing.assert_allclose(squares, (explicit.multiply(explicit).T @ weights.T).T, atol=1e-5)
+    for matrix, squared in ((explicit, False), (explicit.multiply(explicit), True)):
+        found = np.zeros((*product.shape, sides))
+        product.adjoint(weights, rows, found, squared=squared)
+        expected = product.by_cluster((matrix.T @ weights.T).T)
+        np.testing.assert_allclose(found, expected, atol=1e-5 if squared else 1e-11)
 
 
-def test_products_are_bit_identical_for_any_number_of_threads():
-    design = some_design(n_rows=40_000, n_lines=2000, n_features=300)
-    rng = np.random.default_rng(1)
-    coefficients, weights = rng.normal(size=(2, design.width)), rng.normal(size=(2, len(design)))
-    results = []
-    for n_threads in (1, 2, 5):
-        with threads(n_threads) as pool:
-            product = FactoredProduct(design, pool)
-            results.append((product.forward(coefficients, np.zeros(2)), product.adjoint(weights)))
-    for forward, adjoint in results[1:]:
-        assert np.array_equal(forward, results[0][0])
-        assert np.array_equal(adjoint, results[0][1])
+@pytest.mark.parametrize("model", ["m-log", "m-bbl", "m-prop"])
+def test_sums_are_bit_identical_for_any_pieces_and_threads(model, monkeypatch):
+    """Every sum over rows, whole and in pieces, on one thread and on more."""
+    monkeypatch.setattr(contexts, "_LEAST_WORK", 3000)
+    monkeypatch.setattr(contexts, "_WORK_PER_SUM", 1)
+    design, n, v = table(n_rows=3000, n_words=8, n_groups=40, n_clusters=2)
+    config = fixed(model, group_effect="both")
+    layout = Layout.of(config, design)
+    cut = Contexts.of(design, n.astype(np.int32), v.astype(np.int32), len(layout.sides))
+    assert cut.n_chunks > 10
+    everything = [
+        sums(InPieces(cut, layout, Threads(n_threads), bounds))
+        for n_threads, bounds in ((1, []), (3, []), (1, [1]), (2, [4, 7]), (1, list(range(1, cut.n_chunks))))
+    ]
+    assert len(set(everything)) == 1
+
+
+def test_what_a_piece_does_not_keep_is_made_again():
+    design, n, v = table(n_groups=40)
+    layout = Layout.of(fixed("m-prop", group_effect="both"), design)
+    cut = Contexts.of(design, n.astype(np.int32), v.astype(np.int32), 2)
+    calm, forgetful = (Rows(cut, layout, Threads(1)), Forgetful(cut, layout, Threads(1)))
+    assert sums(calm) == sums(forgetful)
+    assert forgetful.n_forgotten > 10
+
+
+def test_chunks_end_inside_a_context_of_very_many_rows():
+    bare = Design.of(sparse.csr_matrix((50_000, 0)))
+    cut = Contexts.of(bare, np.ones(50_000, np.int32), np.ones(50_000, np.int32), 2)
+    assert cut.n_chunks > 10
+    assert np.diff(cut.starts).max() <= 4096
+
+
+class InPieces(Rows):
+    """Rows whose chunks are cut at these bounds."""
+
+    def __init__(self, cut, layout, pool, bounds):
+        super().__init__(cut, layout, pool)
+        self.pieces = [
+            Piece(cut.part(first, last), layout, pool, first) for first, last in pairwise([0, *bounds, cut.n_chunks])
+        ]
+
+    def ask(self, calls):
+        return [
+            answered(lambda call, own=piece: getattr(own, call.method)(*call.arguments), calls) for piece in self.pieces
+        ]
+
+
+class Forgetful(Rows):
+    """Rows whose piece forgets everything after every second call."""
+
+    n_calls = n_forgotten = 0
+
+    def ask(self, calls):
+        self.n_calls += 1
+        if self.n_calls % 2:
+            self.__dict__.pop("_piece", None)
+            self.n_forgotten += 1
+        return super().ask(calls)
+
+
+def sums(rows):
+    """The bits of everything that is added up over rows at some points."""
+    rng, layout = np.random.default_rng(2), rows.layout
+    found = []
+    for scale in (0.1, 3.0):  # the second is far from any optimum: D is indefinite there
+        x = rng.normal(0, scale, layout.size)
+        value, gradient, hessians = rows.observe(x)
+        found += [np.array([value]), gradient]
+        curvatures = [Curvature(rows, hessians, layout.precision_vector(dict.fromkeys(names(layout), 0.01)))]
+        information = rows.expect(x)
+        for s in range(len(layout.sides)):
+            side = layout.one_side(s)
+            precision = side.precision_vector(dict.fromkeys(names(side), 0.01))
+            curvatures.append(Curvature(rows, information, precision, s))
+            found.append(curvatures[-1].row_hessian)
+        for curvature in curvatures:
+            vector = rng.normal(size=curvature.layout.n_linear)
+            effects = rng.normal(size=(len(curvature.layout.group_sides), layout.n_groups))
+            found += [curvature.diagonal, curvature.product(vector), curvature.solve_groups(effects)]
+            found += [curvature.across(effects), curvature.across_adjoint(vector)]
+    return b"".join(array.tobytes() for array in found)
+
+
+def names(layout):
+    return [block.name for block in layout.blocks]
 
 
 def test_expanding_leaves_the_design_as_it_was():
