@@ -31,6 +31,8 @@ from predilect.models.clicks.kernels import negative_log_likelihood
 from predilect.models.clicks.rows import RowHessians, Rows
 from predilect.models.clicks.scores import normal_points, uqp
 from predilect.models.compiled import Threads, threads
+from predilect.tasks.compute import workers
+from predilect.tasks.dask_passes import HeldRows
 
 Array = NDArray[np.float64]
 PRECISION = 4.0
@@ -160,6 +162,22 @@ def products(log: Any, wide: Any, design: Design, n_threads: int, repeats: int) 
     )
 
 
+def by_workers(log: Any, design: Design, n_workers: int, repeats: int) -> None:
+    """The same product by threads and by as many worker processes, in turn."""
+    layout = Layout.of(ClicksConfig(model="m-prop"), design)
+    vector = np.random.default_rng(0).normal(size=layout.n_linear)
+    contexts = Contexts.of(design, log.impressions, log.clicks, 2)
+    with threads(n_workers) as pool, workers(None, n_workers) as found:
+        pair = [Rows(contexts, layout, pool), HeldRows(contexts, layout, pool, found)]
+        both = [(rows, rows.expect(np.zeros(layout.size))) for rows in pair]
+        images = [rows.product(hessians, None, vector, None) for rows, hessians in both]
+        here, there = fastest([partial(rows.product, at, None, vector, None) for rows, at in both], repeats)
+    print(
+        f"the same product by {n_workers} worker processes: {there:.3f} s, {there / here:.2f} times that of threads, "
+        f"{'the same' if images[0].tobytes() == images[1].tobytes() else 'OTHER'} bits"
+    )
+
+
 def predictive_quantiles() -> None:
     rng = np.random.default_rng(0)
     size = 10_000
@@ -197,6 +215,7 @@ def main() -> None:
     print(f"{len(log.users):,} rows, {wide.shape[1] + 1:,} columns, {wide.nnz / 1e6:.1f} M non-zeros")
     kernel(log, options.threads, options.repeats)
     products(log, wide, design, options.threads, options.repeats)
+    by_workers(log, design, options.threads, 10 * options.repeats)
     fits(log, wide, design, options.threads, not options.no_peer)
 
 
