@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from predilect.models.clicks.blocks import Layout
 from predilect.models.clicks.contexts import Contexts
-from predilect.models.clicks.piece import Adjoint, Observed, Piece, added
+from predilect.models.clicks.piece import Observed, Piece
+from predilect.models.clicks.sums import Adjoint, added
 from predilect.models.compiled import Threads
 
 Array = NDArray[np.float64]
