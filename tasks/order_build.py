@@ -52,10 +52,8 @@ def _build(parts: Parts, values: NDArray[np.float64], draft: Path, folder: Path,
     indptr = {side: _indptr(parts.column(side), len(parts.names[side])) for side in ("user", "item")}
 
     def from_parts(first: int, place: NDArray[np.int64], index: NDArray[np.int32], codes: NDArray[Any]) -> None:
-        for number in range(len(parts.files)):
-            part = parts.read(number)
-            coded = encode(part.ratings.astype(np.float32), levels)
-            scatter(part.items, part.users, coded, first, place, index, codes)
+        for users, items, ratings in zip(*map(parts.column, ("user", "item", "rating")), strict=True):
+            scatter(items, users, encode(ratings.astype(np.float32), levels), first, place, index, codes)
 
     def from_order(source: Path, side: str) -> Fill:
         def fill(first: int, place: NDArray[np.int64], index: NDArray[np.int32], codes: NDArray[Any]) -> None:

@@ -27,8 +27,11 @@ LARGEST_TABLE = 1 << 30
 """Bytes of the partners' table in a sample, at most: a larger one is no slower to read a record from."""
 BASE = 250e6
 """Resident bytes of a process with the libraries loaded."""
-ID_BYTES, PART_BYTES, RANGE_BYTES = 180, 300e6, 1 << 29
-"""Ingestion: of an id in Python's tables and as text; of a part with its temporaries; of a thread's range of rows."""
+ID_BYTES, HELD_ID_BYTES = 240, 90
+"""Ingestion: of an id in Python's tables and as text while the source is read, and afterwards."""
+READ_BYTES, PART_BYTES, RANGE_BYTES = 190e6, 170e6, 1 << 29
+"""Ingestion: of a part (4 million rows of 24 B) and a batch on their way to a file, which the allocators then keep; of
+a part and the one before while they are sorted (40 B a row); of a thread's range of rows."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,13 @@ class Problem:
         return int(BASE + self.n_ratings + 2 * self.factor_bytes + 40 * (self.n_users + self.n_items))
 
     def ingest_bytes(self, n_threads: int) -> int:
-        """Peak resident memory of ingestion out of core."""
+        """Peak resident memory of ingestion out of core, where all threads write at once."""
         order = 5 * self.n_ratings
         n_ranges = min(n_threads, -(-order // RANGE_BYTES))
-        # A range is there twice while it is written to its mapped file.
-        ranges = n_ranges * (PART_BYTES + 2 * min(order, RANGE_BYTES))
-        return int(BASE + ID_BYTES * (self.n_users + self.n_items) + ranges)
+        # Of a range's five bytes a rating, the index's four are there twice while they go to their mapped file.
+        sorting = n_ranges * (PART_BYTES + 9 / 5 * min(order, RANGE_BYTES))
+        ids = self.n_users + self.n_items
+        return int(BASE + READ_BYTES + max(ID_BYTES * ids, HELD_ID_BYTES * ids + sorting))
 
     @property
     def disk_bytes(self) -> int:

@@ -25,7 +25,8 @@ def _open(source: Source, member: str) -> pq.ParquetFile:
         raise DataError(f"{label}: Parquet inside a zip archive cannot be read; unpack it and give the file inside.")
     source.head(member)  # Names a missing permission as every reader does.
     try:
-        return pq.ParquetFile(source.file(member))
+        # With pre_buffer, every column chunk that has been read stays in memory until the file is closed.
+        return pq.ParquetFile(source.file(member), pre_buffer=False)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(
             f"{label} is not a readable Parquet file ({str(error).splitlines()[0]}); write it again."

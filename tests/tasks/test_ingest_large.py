@@ -103,6 +103,19 @@ def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path: Path, rows: list[
     assert list((tmp_path / "large").iterdir()) == []
 
 
+def test_file_is_not_in_memory_while_it_is_read(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    columns = {"user": rng.integers(0, 1 << 60, 400_000), "item": rng.integers(0, 1 << 60, 400_000),
+               "rating": rng.random(400_000)}  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "r.parquet", row_group_size=10_000)
+    del columns
+    before = pa.total_allocated_bytes()
+    reading = large.ask(str(tmp_path / "r.parquet"), None, tmp_path, IngestOptions(), "-large").read()
+    held = [pa.total_allocated_bytes() - before for _ in reading.chunks]
+    assert len(held) == 400
+    assert max(held) < (tmp_path / "r.parquet").stat().st_size / 4
+
+
 def test_rating_off_the_scale_is_found_where_it_is(source: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"row \d+: the rating 5 is off the scale 1 to 4 in steps of 1 \([\d,]+ of"):
         large.ingest_large(
