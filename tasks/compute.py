@@ -5,16 +5,21 @@ scheduler and workers on this machine, reachable from it alone, that end with th
 """
 
 import logging
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from predilect.models.compiled import default_threads
-from predilect.models.errors import ComputeError, ParameterError, PredilectError
+from predilect.models.errors import ComputeError, ParameterError
+from predilect.tasks.interrupts import uninterrupted
+from predilect.tasks.kept import Handle, Raised, keep
 from predilect.tasks.parameters import Compute
-from predilect.tasks.shard_host import Jobs, checked, versions
+from predilect.tasks.shard_host import Jobs, versions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -24,11 +29,24 @@ PATIENCE = 30.0
 """Seconds without a sign of life after which a worker counts as lost."""
 PLACE = "place"
 RESTART = 120.0
-"""Seconds that a worker may take to come again when none is left."""
+"""Seconds that a worker may take to come again when none is left, and that a scheduler may be out of reach."""
+LONGEST_REST = 600.0
+"""Seconds that a worker which was given up again and again is left alone."""
+LOSSES = 3
+"""Workers that one job may lose."""
 LOOK, POLL = 1.0, 0.005
 """Seconds between looks at who is alive, and at whether a job is done, while waiting."""
 LOST = (OSError, CancelledError)
-"""What a call to a worker that is no more raises."""
+"""What a call to a worker that is no more raises; what the work itself raises comes as Raised."""
+
+
+@dataclass
+class _Rest:
+    """How often a worker was given up, when the scheduler had heard of it last, and when it has to for another try."""
+
+    times: int
+    seen: float
+    until: float
 
 
 class Workers:
@@ -36,10 +54,12 @@ class Workers:
 
     def __init__(self, client: "Client", where: str, patience: float = PATIENCE) -> None:
         self.client, self.where, self.patience = client, where, patience
-        self._given_up: set[str] = set()
+        self._rests: dict[str, _Rest] = {}
         self._heard: dict[str, tuple[float, float]] = {}
+        self._ready: set[str] = set()
         self._slowest: dict[str, float] = {}
-        self._looked = 0.0
+        self._looked = -math.inf
+        self._found: dict[str, Any] = {}
 
     def now(self) -> dict[str, int]:
         """Threads of every worker that is there, by address."""
@@ -50,6 +70,10 @@ class Workers:
         """The same, once there is any. Raises ComputeError when none comes for a while."""
         deadline = time.monotonic() + seconds
         while not (found := self.now()):
+            for address, rest in self._rests.items():
+                # Where there is no other, one that is alive need not rest for longer.
+                if address in self._heard and self._heard[address][0] > rest.seen + self.patience:
+                    rest.until = -math.inf
             if time.monotonic() > deadline:
                 raise ComputeError(
                     f"{self.where} has no workers; start some, such as by `dask worker ADDRESS --nthreads 1`."
@@ -58,22 +82,22 @@ class Workers:
         return found
 
     def give_up(self, address: str) -> None:
-        """Ask this worker no more, even if it should answer again."""
-        self._given_up.add(address)
+        """Leave this worker alone until the scheduler has heard of it for a while; each time for twice as long."""
+        seen = self._heard[address][0] if address in self._heard else -math.inf
+        rest = self._rests.get(address, _Rest(0, -math.inf, -math.inf))
+        if seen > rest.until or not rest.times:
+            seconds = min(self.patience * 2**rest.times, LONGEST_REST)
+            self._rests[address] = _Rest(rest.times + 1, seen, seen + seconds)
 
     def place(self, make: Callable[..., R], calls: Mapping[str, tuple[Any, ...]]) -> tuple[dict[str, Any], set[str]]:
         """`make(*arguments)` on each worker, kept there: handles, whose methods run there, and which workers were lost.
 
         Raises ComputeError for a worker with other software.
         """
-        own = versions()
-        pending = {
-            address: self.client.submit(
-                checked, own, make, *arguments, actor=True, workers=[address], allow_other_workers=False, pure=False
-            )
-            for address, arguments in calls.items()
-        }
-        return self.gather(pending, PLACE)
+        actors, lost = self.gather(
+            {address: self._keep(address, make, *arguments) for address, arguments in calls.items()}, PLACE
+        )
+        return {address: Handle(actor) for address, actor in actors.items()}, lost
 
     def gather(self, calls: Mapping[str, Any], kind: str) -> tuple[dict[str, Any], set[str]]:
         """The results of one call a worker, and which workers were lost meanwhile.
@@ -84,80 +108,153 @@ class Workers:
         began, results, lost = time.monotonic(), {}, set()
         for address, call in calls.items():
             try:
-                results[address] = self._result(address, call, kind, began)
-            except PredilectError:
-                raise
-            except ImportError as error:
-                raise ComputeError(
-                    f"Worker {address} cannot load predilect ({error}); install the same version there as here."
-                ) from None
+                outcome = self._wait_for(address, call, kind, began)
             except LOST:
                 lost.add(address)
                 self.give_up(address)
+            else:
+                results[address] = _value(outcome)
+                self._ready.add(address)
         if not lost:
             self._slowest[kind] = max(self._slowest.get(kind, 0.0), time.monotonic() - began)
         return results, lost
 
     def fan_out(self, work: Callable[[int], R], n_jobs: int) -> Generator[tuple[int, R]]:
-        """Like `models.fan_out.fan_out`, on the workers, a job at a time each; `work` travels to each once."""
-        todo, busy, holders, looked = list(reversed(range(n_jobs))), dict[str, tuple[int, Any]](), dict[str, Any](), 0.0
-        while todo or busy:
-            if not looked or time.monotonic() - looked > LOOK:
-                there = self.now() if busy else self.wait()
-                new = [address for address in there if address not in holders][: len(todo)]
-                holders |= self.place(Jobs, {address: (work,) for address in new})[0]
-                looked = time.monotonic()
-            for address in [address for address in holders if address not in busy][: len(todo)]:
-                busy[address] = todo[-1], holders[address].run(todo.pop())
+        """Like `models.fan_out.fan_out`, on the workers, a job at a time each; `work` travels to each once.
+
+        Raises what a job raised, and ComputeError for a job that has lost several workers.
+        """
+        todo, handles, losses, looked = list(reversed(range(n_jobs))), dict[str, Handle](), Counter[int](), -math.inf
+        busy: dict[str, tuple[int, Any, float]] = {}  # which job, its call, and since when
+        placing = -1  # instead of a job: `work` is on its way
+        while todo or any(job != placing for job, _, _ in busy.values()):
+            if time.monotonic() - looked > LOOK:
+                there, looked = self.now() if busy else self.wait(), time.monotonic()
+                handles = {address: handle for address, handle in handles.items() if address in there}
+                new = [address for address in there if address not in handles and address not in busy]
+                for address in new[: len(todo)]:
+                    busy[address] = placing, self._keep(address, Jobs, work), looked
+            for address in [address for address in handles if address not in busy][: len(todo)]:
+                try:
+                    busy[address] = todo[-1], handles[address].run(todo[-1]), time.monotonic()
+                    todo.pop()
+                except RuntimeError:  # its worker is known to be lost
+                    del handles[address]
+                    self.give_up(address)
             time.sleep(POLL)
-            for address, (job, call) in list(busy.items()):
-                if not call.done() and address in self._heard and self._silent(address) < self.patience:
+            for address, (job, call, began) in list(busy.items()):
+                try:
+                    if not call.done():
+                        self._still_there(address, began)
+                        continue
+                    outcome = _outcome(address, call)
+                except LOST:
+                    del busy[address]
+                    handles.pop(address, None)
+                    self.give_up(address)
+                    losses[job] += 1
+                    if job != placing:
+                        todo.append(job)
+                    if losses[job] >= LOSSES and (job != placing or not handles):
+                        what = "Sending the work" if job == placing else f"Job {job + 1} of {n_jobs}"
+                        raise lost_again(what, LOSSES) from None
                     continue
                 del busy[address]
-                try:
-                    yield job, call.result(timeout=LOOK)
-                except LOST:
-                    del holders[address]
-                    self.give_up(address)
-                    todo.append(job)
+                result = _value(outcome)
+                self._ready.add(address)
+                if job == placing:
+                    handles[address], losses[placing] = Handle(result), 0
+                else:
+                    yield job, result
 
-    def _result(self, address: str, call: Any, kind: str, began: float) -> Any:
+    def _keep(self, address: str, make: Callable[..., Any], *arguments: Any) -> Any:
+        return self.client.submit(
+            keep, versions(), make, *arguments, actor=True, workers=[address], allow_other_workers=False, pure=False
+        )
+
+    def _wait_for(self, address: str, call: Any, kind: str, began: float) -> Any:
+        """The outcome of a call. Raises one of LOST."""
         while True:
             try:
-                return call.result(timeout=LOOK)
+                return _outcome(address, call)
             except TimeoutError:
                 if call.done():
-                    raise
+                    return _outcome(address, call)
             self._look()
-            waited = time.monotonic() - began
-            late = kind in self._slowest and waited > self.patience + 10 * self._slowest[kind]
-            # While it imports its libraries a worker may say nothing.
-            patience = self.patience * (4 if kind == PLACE else 1)
-            if late or min(waited, self._silent(address)) > patience or address not in self._heard:
+            self._still_there(address, began)
+            if time.monotonic() - began > self.patience + 10 * self._slowest.get(kind, math.inf):
                 raise TimeoutError(address)
 
-    def _silent(self, address: str) -> float:
-        """Seconds since the scheduler is known to have heard of a worker, as of the last look."""
-        return self._looked - self._heard[address][1] if address in self._heard else float("inf")
+    def _still_there(self, address: str, began: float) -> None:
+        """Raises TimeoutError when a worker that was called then is lost, as of the last look."""
+        # While it imports its libraries a worker may say nothing.
+        patience = self.patience * (1 if address in self._ready else 4)
+        if address not in self._heard:
+            raise TimeoutError(address)
+        if min(time.monotonic() - began, self._looked - self._heard[address][1]) > patience:
+            raise TimeoutError(address)
 
     def _look(self) -> dict[str, Any]:
-        """Who the scheduler knows; when each was heard of last, by this machine's clock."""
+        """Who is there and does not rest; notes when each was heard of last, by this machine's clock."""
+        began = time.monotonic()
         try:
-            found = self.client.scheduler_info(n_workers=-1)["workers"]
+            self._found = self._ask_scheduler()
         except (OSError, RuntimeError) as error:
-            raise ComputeError(
-                f"{self.where} does not answer any more ({error}); start it and the run again."
-            ) from None
-        now = time.monotonic()
-        # After a pause in looking nobody is silent yet.
-        paused = now - self._looked > self.patience / 2
-        for address, worker in found.items():
-            if paused or worker["last_seen"] != self._heard.get(address, (0.0, 0.0))[0]:
-                self._heard[address] = worker["last_seen"], now
-        for address in self._heard.keys() - found.keys():
-            del self._heard[address]
-        self._looked = now
-        return {address: worker for address, worker in found.items() if address not in self._given_up}
+            if began - self._looked > RESTART:
+                raise ComputeError(
+                    f"{self.where} does not answer any more ({error}); start it and the run again."
+                ) from None
+        else:
+            now = time.monotonic()
+            # After a pause in looking nobody is silent yet.
+            paused = now - self._looked > self.patience / 2
+            for address, worker in self._found.items():
+                if paused or worker["last_seen"] != self._heard.get(address, (0.0, 0.0))[0]:
+                    self._heard[address] = worker["last_seen"], now
+            for address in self._heard.keys() - self._found.keys():
+                del self._heard[address]
+                if address in self._rests:  # whoever comes at this address is new
+                    self._rests[address].until = -math.inf
+            self._looked = now
+        return {
+            address: worker
+            for address, worker in self._found.items()
+            if address not in self._rests or worker["last_seen"] > self._rests[address].until
+        }
+
+    def _ask_scheduler(self) -> dict[str, Any]:
+        if self.client.scheduler is None:
+            raise OSError("the connection is closed")
+        # client.scheduler_info gives what it knew before when the scheduler does not answer.
+        told = self.client.sync(self.client.scheduler.identity, n_workers=-1, callback_timeout=self.patience)
+        found: dict[str, Any] = told["workers"]
+        return found
+
+
+def _outcome(address: str, call: Any) -> Any:
+    """What a call gave, or, as Raised, what it raised. Raises one of LOST, TimeoutError when it has not ended."""
+    try:
+        return call.result(timeout=LOOK)
+    except Raised as raised:
+        return raised
+    except ImportError as error:
+        raise ComputeError(
+            f"Worker {address} cannot load predilect ({error}); install the same version there as here."
+        ) from None
+
+
+def _value(outcome: Any) -> Any:
+    if isinstance(outcome, Raised):
+        raise outcome.error() from None
+    return outcome
+
+
+def lost_again(what: str, n_lost: int) -> ComputeError:
+    """The end of work that no worker survives."""
+    return ComputeError(
+        f"{what} has lost {n_lost} workers one after the other (killed, out of memory, or silent); give each worker "
+        "more memory, or start fewer workers."
+    )
 
 
 class Computed(Protocol):
@@ -190,8 +287,15 @@ def workers(scheduler: str | None, n_workers: int | None, patience: float = PATI
     import dask
     from distributed import Client, LocalCluster
 
-    # The profiler asks every worker for its stack a hundred times a second.
-    with dask.config.set({"distributed.worker.profile.enabled": False}):
+    for name in ("distributed", "distributed.client", "distributed.gc"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told by errors
+    quiet = {
+        "distributed.worker.profile.enabled": False,  # it asks every worker for its stack a hundred times a second
+        "distributed.deploy.lost-worker-timeout": "1 day",  # of a busy machine; after 15 s its place would be closed
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+    }
+    with dask.config.set(quiet):
         if scheduler is not None:
             try:
                 client = Client(scheduler, timeout=min(patience, 10), direct_to_workers=True)
@@ -205,20 +309,21 @@ def workers(scheduler: str | None, n_workers: int | None, patience: float = PATI
                 found.wait(PATIENCE)
                 yield found
             return
-        with (
-            LocalCluster(
-                n_workers=n_workers or default_threads(),
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                protocol="tcp://",
-                dashboard_address=None,
-                memory_limit=0,
-                preload=["predilect.tasks.shard_host"],
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-            Client(cluster, direct_to_workers=True) as client,
-        ):
+        with ExitStack() as ends:
+            with uninterrupted():
+                cluster = LocalCluster(
+                    n_workers=n_workers or default_threads(),
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    protocol="tcp://",
+                    dashboard_address="127.0.0.1:0",
+                    memory_limit=0,
+                    preload=["predilect.tasks.shard_host"],
+                    silence_logs=logging.CRITICAL,
+                )
+                ends.enter_context(cluster)
+            client = ends.enter_context(Client(cluster, direct_to_workers=True))
             found = Workers(client, "This machine's Dask cluster", patience)
             found.wait(PATIENCE)
             yield found

@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from predilect.tasks.compute import Workers
+from predilect.tasks.compute import Workers, lost_again
 
 P = TypeVar("P")
 NEW_WORKERS = 5.0
 """Seconds between looks for workers that have come."""
+IN_VAIN = 5
+"""Losses in a row, with no call answered in between, that end a run."""
 
 
 class Held(Generic[P]):
@@ -17,7 +18,7 @@ class Held(Generic[P]):
 
     def __init__(
         self,
-        workers: "Workers",
+        workers: Workers,
         cut: Callable[[Sequence[int]], Sequence[P]],
         make: Callable[..., Any],
         arguments: Callable[[P, int], tuple[Any, ...]],
@@ -28,11 +29,15 @@ class Held(Generic[P]):
         self._parts: dict[str, P] = {}
         self._handles: dict[str, Any] = {}
         self._looked = 0.0
+        self._in_vain = 0
         self.n_lost = 0
         """Workers lost so far."""
 
     def parts(self) -> dict[str, P]:
-        """The parts by worker, in their order; placed first if need be."""
+        """The parts by worker, in their order; placed first if need be.
+
+        Raises ComputeError when workers are lost again and again before one call is answered.
+        """
         if self._handles and time.monotonic() - self._looked < NEW_WORKERS:
             return self._parts
         self._looked = time.monotonic()
@@ -45,7 +50,10 @@ class Held(Generic[P]):
             self._parts = dict(zip(threads, self._cut(list(threads.values())), strict=True))
             calls = {address: self._arguments(part, threads[address]) for address, part in self._parts.items()}
             handles, lost = self._workers.place(self._make, calls)
-            self._handles = {} if lost else handles
+            if lost:
+                self._lost()
+            else:
+                self._handles = handles
         return self._parts
 
     def call(self, method: str, asked: Mapping[str, tuple[Any, ...]], kind: str = "") -> dict[str, Any]:
@@ -61,6 +69,13 @@ class Held(Generic[P]):
                 self._workers.give_up(address)
         answers, _ = self._workers.gather(calls, f"{method} {kind} {len(asked)}")
         if len(answers) == len(asked):
+            self._in_vain = 0
             return answers
         self._handles = {}
+        self._lost()
         return {}
+
+    def _lost(self) -> None:
+        self._in_vain += 1
+        if self._in_vain >= IN_VAIN:
+            raise lost_again("The same part of a fit", self._in_vain)
