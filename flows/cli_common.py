@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from predilect.models.errors import PredilectError
 from predilect.tasks import progress, runs
+from predilect.tasks.interrupts import uninterrupted
 from predilect.tasks.output import need_space
 from predilect.tasks.settings import Settings
 
@@ -58,7 +59,9 @@ def call_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: A
     need_space(Settings().state, ROOM)
     try:
         with contextlib.redirect_stdout(sys.stderr), show_progress():
-            return flow()(parameters)
+            run = flow()
+            _start_server()
+            return run(parameters)
     except KeyboardInterrupt:
         err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
         raise typer.Exit(130) from None
@@ -78,6 +81,17 @@ def call_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: A
             f"The Prefect server does not answer any more ({error}); what the run has found is kept in its folder. "
             "Start the server with `predilect up`, and run again."
         ) from error
+
+
+def _start_server() -> None:
+    """Prefect's temporary server, where there is no other: the run needs it to its end, which may be by Ctrl-C."""
+    from prefect.settings import PREFECT_API_URL
+
+    if not PREFECT_API_URL.value():
+        from prefect.server.api.server import SubprocessASGIServer
+
+        with uninterrupted():
+            SubprocessASGIServer().start()
 
 
 @contextlib.contextmanager
