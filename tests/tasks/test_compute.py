@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import pytest
 from sharded import config, fit, orders
 
@@ -76,12 +77,21 @@ def test_workers_with_other_software(
         fit(both, config(), ShardedSweeps(cluster, folder))
 
 
+def test_a_busy_machine_and_ctrl_c_cost_no_worker(cluster: Workers) -> None:
+    """Dask gives up the place of a worker that is not there again in time; a terminal interrupts every process."""
+    assert dask.utils.parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout")) > compute.RESTART
+    blocked = cluster.client.run(lambda: signal.pthread_sigmask(signal.SIG_BLOCK, []))
+    assert [signals >= {signal.SIGINT} for signals in blocked.values()] == [True] * len(blocked)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_fit_goes_on_when_a_worker_is_lost(
     cluster: Workers, folder: Path, both: tuple[Order, Order], calm: dict[str, bytes], how: signal.Signals
 ) -> None:
     """Killed at some moment, or hanging: the shards go elsewhere, and every bit is the same."""
     n_kills = (5 if os.environ.get("PREDILECT_SLOW") else 1) if how == signal.SIGKILL else 1
+    victims: list[int] = []
     for _ in range(n_kills):
         sweeps = ShardedSweeps(cluster, folder)
         delay = random.uniform(0, 0.1)
@@ -91,9 +101,12 @@ def test_a_fit_goes_on_when_a_worker_is_lost(
         ) -> None:
             if sweep == 5:
                 victim = cluster.client.run(os.getpid, workers=[next(iter(sweeps.held.parts()))])
-                threading.Timer(delay, os.kill, (next(iter(victim.values())), how)).start()
+                victims.extend(victim.values())
+                threading.Timer(delay, os.kill, (victims[-1], how)).start()
 
         assert fit(both, config(max_sweeps=40), sweeps, on_sweep=hit) == calm
+        if how == signal.SIGSTOP:
+            os.kill(victims[-1], signal.SIGCONT)
         assert sweeps.held.n_lost >= 1  # a busy machine may seem to lose another
 
 
