@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from predilect.flows.cli_common import JsonOption, SeedOption, ThreadsOption, out, plain, show_progress
+from predilect.flows.cli_common import (
+    ComputeOption,
+    JsonOption,
+    SchedulerOption,
+    SeedOption,
+    ThreadsOption,
+    WorkersOption,
+    out,
+    plain,
+    show_progress,
+)
 from predilect.tasks.settings import Settings
 
 
@@ -28,21 +38,30 @@ def score_clicks(
     nu: Annotated[float, typer.Option(help="Quantile of the optimistic scores: above 0, below 1.")] = 0.95,
     seed: SeedOption = None,
     threads: ThreadsOption = None,
+    compute: ComputeOption = None,
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a table with a clicks model, or choose what to show under an exploration budget."""
     from predilect.tasks.clicks_score import rank_clicks
     from predilect.tasks.clicks_score import score_clicks as write
+    from predilect.tasks.score import ScoreParameters
     from predilect.tasks.score_blocks import choose_model
 
+    where = ScoreParameters.parse(
+        None, [], data=str(data), out=str(file), threads=threads, compute=compute, scheduler=scheduler, workers=workers
+    )
     with show_progress("loading the model"):
         chosen = choose_model(Settings(), "clicks", model)
         if length is None:
-            done = write(chosen, data, file, scores=_names(scores), nu=nu, seed=seed or 0, n_threads=threads)
+            done = write(
+                chosen, data, file, scores=_names(scores), nu=nu, seed=seed or 0, n_threads=threads, where=where
+            )
         else:
             done = rank_clicks(
                 chosen, data, file, length=length, by=by, budget=budget, explore=_names(explore), nu=nu,
-                seed=seed or 0, n_threads=threads,
+                seed=seed or 0, n_threads=threads, where=where,
             )  # fmt: skip
     if as_json:
         print(json.dumps(done))

@@ -28,6 +28,13 @@ ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file o
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="name=value for any parameter; may be repeated.")]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Same seed, same result. Default 0.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Default: every core. No effect on results.")]
+ComputeOption = Annotated[
+    str | None, typer.Option("--compute", help="threads, processes or dask. Default: threads. No effect on results.")
+]
+SchedulerOption = Annotated[
+    str | None, typer.Option("--scheduler", help="With --compute dask: tcp://HOST:PORT. Default: processes here.")
+]
+WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes here. Default: one a core.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the run. Default: made up.")]
 DataDirOption = Annotated[str | None, typer.Option("--data-dir", help="Where named sets are, else PREDILECT_DATA_DIR.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from predilect.flows.cli_clicks_score import score_clicks
-from predilect.flows.cli_common import JsonOption, out, show_progress
+from predilect.flows.cli_common import (
+    ComputeOption,
+    JsonOption,
+    SchedulerOption,
+    ThreadsOption,
+    WorkersOption,
+    out,
+    show_progress,
+)
 
 OutOption = Annotated[Path, typer.Option("--out", help="The Parquet file to write; replaced when it is there.")]
 ModelOption = Annotated[str, typer.Option("--model", help="champion, challenger, a version's number, or a run.")]
@@ -17,20 +25,30 @@ def score_ratings(
     data: Annotated[Path, typer.Option("--data", help="Parquet file with the columns user and item.")],
     file: OutOption,
     model: ModelOption = "champion",
+    threads: ThreadsOption = None,
+    compute: ComputeOption = None,
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the rating of each user and item, with its standard deviation."""
-    _score("ratings", data, file, model, as_json)
+    where = {"threads": threads, "compute": compute, "scheduler": scheduler, "workers": workers}
+    _score("ratings", data, file, model, as_json, where)
 
 
 def score_rankings(
     data: Annotated[Path, typer.Option("--data", help="Parquet file with the columns better and worse.")],
     file: OutOption,
     model: ModelOption = "champion",
+    threads: ThreadsOption = None,
+    compute: ComputeOption = None,
+    scheduler: SchedulerOption = None,
+    workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give the chance that the one item comes before the other."""
-    _score("rankings", data, file, model, as_json)
+    where = {"threads": threads, "compute": compute, "scheduler": scheduler, "workers": workers}
+    _score("rankings", data, file, model, as_json, where)
 
 
 def register(app: typer.Typer) -> None:
@@ -42,10 +60,10 @@ def register(app: typer.Typer) -> None:
     app.add_typer(score, name="score")
 
 
-def _score(family: str, data: Path, file: Path, model: str, as_json: bool) -> None:
-    from predilect.tasks.score import ScoredFamily, ScoreParameters, score
+def _score(family: str, data: Path, file: Path, model: str, as_json: bool, where: dict[str, Any]) -> None:
+    from predilect.tasks.score import ScoreParameters, score
 
-    asked = ScoreParameters(family=ScoredFamily(family), data=str(data), out=str(file), model=model)
+    asked = ScoreParameters.parse(None, [], family=family, data=str(data), out=str(file), model=model, **where)
     with show_progress("loading the model"):
         done: dict[str, Any] = score(asked)
     if as_json:

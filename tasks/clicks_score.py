@@ -4,27 +4,31 @@ Tables are read and written in blocks, so they may be larger than memory; a file
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from predilect.models.clicks import SCORES, ClicksModel, Design, Ranking, rank, score_block
-from predilect.models.compiled import Threads, default_threads, threads
+from predilect.models.compiled import Threads, default_threads
 from predilect.models.errors import DataError
 from predilect.tasks import progress
 from predilect.tasks.canonical_clicks import Coded, Contexts
 from predilect.tasks.clicks_findings import moments
 from predilect.tasks.clicks_source import wanted_columns
+from predilect.tasks.compute import Computed, workers_of
 from predilect.tasks.output import parquet_file
+from predilect.tasks.parameters import Compute
 from predilect.tasks.parameters_clicks import ClicksParameters
-from predilect.tasks.score_blocks import Chosen, facts_of, open_parquet, with_facts, write_blocks
+from predilect.tasks.parquet_blocks import Answer, Blocks, each_block
+from predilect.tasks.score_blocks import Chosen, facts_of, with_facts, write_blocks
 
 Json = dict[str, Any]
 BLOCK_ROWS = 1 << 16
@@ -109,27 +113,23 @@ def score_clicks(
     nu: float = 0.95,
     seed: int = 0,
     n_threads: int | None = None,
+    where: Computed | None = None,
 ) -> Json:
     """Write the table `data` with a column a score to `out`, row by row in its order; what was done.
 
     scores: some of SCORES; default all that the model has. Columns `risk` and `error` are added too. nu: the quantile
     of the optimistic scores. An `out` that is there is replaced at the end, else kept; what was interrupted goes on
-    with the blocks that are missing. The same for any n_threads.
+    with the blocks that are missing. where: the workers that do it; None: threads. The same bytes for any, and for any
+    n_threads.
     """
-    scorer, file, warnings = _open(chosen, data)
+    start = time.perf_counter()
+    blocks, scorer, warnings = _open(chosen, data)
     names = tuple(scores) or scorer.default_scores
     added = (*names, *SPREADS)
-    schema = _extended(file.schema_arrow, [(name, pa.float64()) for name in added], data)
-    start = time.perf_counter()
-    with threads(n_threads or default_threads()) as pool:
-
-        def answer(block: pa.Table, number: int) -> pa.Table:
-            found = _score(scorer, block, names, pool, number, number * BLOCK_ROWS, data, nu, seed)
-            arrays = [*block.columns, *(pa.array(found[name]) for name in added)]
-            return pa.Table.from_arrays(arrays, schema=schema)
-
-        done = write_blocks(file, out, answer, facts_of(chosen, data), rows=BLOCK_ROWS, schema=schema,
-                            options=[names, nu, seed])  # fmt: skip
+    schema = _extended(blocks.schema, [(name, pa.float64()) for name in added], data)
+    work = partial(_extend, _asked(chosen, scorer, where, names, nu, seed, data, blocks.rows), schema)
+    done = write_blocks(blocks, out, work, facts_of(chosen, data), schema=schema, model=chosen.folder, where=where,
+                        n_threads=n_threads, options=[names, nu, seed])  # fmt: skip
     return done | _said(names, warnings, start)
 
 
@@ -145,55 +145,58 @@ def rank_clicks(
     nu: float = 0.95,
     seed: int = 0,
     n_threads: int | None = None,
+    where: Computed | None = None,
 ) -> Json:
     """Write the best `length` rows of `data` for each value of the column `by` (one list without) to `out`.
 
     A share `budget` of the places goes to the scores of `explore` in turn, the others to the mean. The rows keep their
-    columns; `rank` (from 1), `chosen_by`, the mean and those scores are added; lists come in order of `by`.
-    Raises ParameterError for an impossible length, budget or score.
+    columns; `rank` (from 1), `chosen_by`, the mean and those scores are added; lists come in order of `by`. where: the
+    workers that score; None: threads. Raises ParameterError for an impossible length, budget or score.
     """
-    scorer, file, warnings = _open(chosen, data)
+    start = time.perf_counter()
+    blocks, scorer, warnings = _open(chosen, data)
     facts = facts_of(chosen, data)
     names = ("mean", *(name for name in dict.fromkeys(explore) if name != "mean"))
     columns: list[tuple[str, pa.DataType]] = [("rank", pa.int32()), ("chosen_by", pa.string())]
-    schema = _extended(file.schema_arrow, [*columns, *((name, pa.float64()) for name in names)], data)
-    if by is not None and by not in file.schema_arrow.names:
-        raise DataError(f"{data} has no column {by!r} for the lists among {', '.join(file.schema_arrow.names)}.")
+    schema = _extended(blocks.schema, [*columns, *((name, pa.float64()) for name in names)], data)
+    if by is not None and by not in blocks.schema.names:
+        raise DataError(f"{data} has no column {by!r} for the lists among {', '.join(blocks.schema.names)}.")
     rank(np.zeros(0), {}, np.zeros(0, int), length, budget)  # refuses what cannot be before any work
-    start, rows, n_rows = time.perf_counter(), 0, file.metadata.num_rows
-    values = {name: np.empty(n_rows) for name in names}
-    lists: list[pa.ChunkedArray] = []
-    with threads(n_threads or default_threads()) as pool:
-        for number, block in enumerate(_blocks(file)):
-            found = _score(scorer, block, names, pool, number, rows, data, nu, seed)
-            for name in names:
-                values[name][rows : rows + len(block)] = found[name]
-            if by is not None:
-                lists.append(_text(block[by], by, str(data)))
-            rows += len(block)
-            progress.report("score", rows / max(n_rows, 1), f"{rows:,} rows")
-    codes = np.zeros(n_rows, np.int64)
-    if lists:
-        codes = Coded.of(pa.chunked_array([chunk for column in lists for chunk in column.chunks], pa.string())).codes
+    work = partial(_with_lists, _asked(chosen, scorer, where, names, nu, seed, data, blocks.rows), by)
+    found: dict[int, tuple[dict[str, NDArray[np.float64]], pa.ChunkedArray | None]] = {}
+    with workers_of(where) if where else nullcontext() as workers:
+        for number, answer in each_block(
+            blocks, range(len(blocks)), work, workers=workers, n_threads=n_threads or default_threads(),
+            needs=[chosen.folder],
+        ):  # fmt: skip
+            found[number] = answer
+            progress.report("score", len(found) / len(blocks), f"{len(found):,} of {len(blocks):,} blocks")
+    answers = [found[number] for number in range(len(blocks))]
+    values = {name: np.concatenate([scores[name] for scores, _ in answers] or [np.empty(0)]) for name in names}
+    codes: NDArray[Any] = np.zeros(blocks.n_rows, np.int64)
+    if by is not None and answers:
+        texts = [text for _, column in answers if column is not None for text in column.chunks]
+        codes = Coded.of(pa.chunked_array(texts, pa.string())).codes
     exploring = {name: values[name] for name in names[1:]}
     ranking = rank(values["mean"], exploring, codes, length, budget)
     schema = with_facts(schema, facts)
     with parquet_file(out, schema) as writer:
-        writer.write_table(_listed(file, ranking, values).cast(schema))
+        writer.write_table(_listed(blocks, ranking, values).cast(schema))
     shown = ranking.rows >= 0
     counts = {"lists": len(ranking.lists), "shown": int(shown.sum())}
     counts["explored"] = int((ranking.chosen_by[shown] > 0).sum())
-    return {"out": str(out), "rows": rows, **facts} | _said(names, warnings, start) | counts
+    return {"out": str(out), "rows": blocks.n_rows, **facts} | _said(names, warnings, start) | counts
 
 
 def _said(names: Sequence[str], warnings: list[str], start: float) -> Json:
     return {"scores": list(names), "warnings": warnings, "seconds": time.perf_counter() - start}
 
 
-def _open(chosen: Chosen, data: Path) -> tuple[Scorer, pq.ParquetFile, list[str]]:
-    file = open_parquet(data)
+def _open(chosen: Chosen, data: Path) -> tuple[Blocks, Scorer, list[str]]:
+    blocks = Blocks(data, BLOCK_ROWS)
+    names = blocks.schema.names
     scorer = Scorer.of(chosen)
-    return scorer, file, scorer.missing(file.schema_arrow.names, str(data))
+    return blocks, scorer, scorer.missing(names, str(data))
 
 
 def _extended(schema: pa.Schema, added: list[tuple[str, pa.DataType]], data: Path) -> pa.Schema:
@@ -204,35 +207,76 @@ def _extended(schema: pa.Schema, added: list[tuple[str, pa.DataType]], data: Pat
     return schema
 
 
-def _blocks(file: pq.ParquetFile) -> Iterator[pa.Table]:
-    for batch in file.iter_batches(BLOCK_ROWS):
-        yield pa.Table.from_batches([batch])
+@dataclass(frozen=True)
+class _Asked:
+    """The scores asked of a model. scorer: where it is at hand; a worker opens its own."""
+
+    chosen: Chosen
+    scorer: Scorer | None
+    names: tuple[str, ...]
+    nu: float
+    seed: int
+    data: Path
+    block_rows: int
+
+    def scores(self, n_threads: int) -> Answer[dict[str, NDArray[np.float64]]]:
+        """What scores blocks, on so many threads."""
+        scorer, pool = self.scorer or Scorer.of(self.chosen), Threads(n_threads)
+
+        def answer(block: pa.Table, number: int) -> dict[str, NDArray[np.float64]]:
+            design = scorer.design(block, number * self.block_rows, str(self.data))
+            normals, found = score_block(
+                scorer.model, design, self.names, pool, nu=self.nu, seed=self.seed, block=number
+            )
+            _, risk, error = moments(normals)
+            return found | {"risk": risk, "error": error}
+
+        return answer
 
 
-def _score(
-    scorer: Scorer, block: pa.Table, names: tuple[str, ...], pool: Threads, number: int, first: int, data: Path,
-    nu: float, seed: int,
-) -> dict[str, NDArray[np.float64]]:  # fmt: skip
-    design = scorer.design(block, first, str(data))
-    normals, found = score_block(scorer.model, design, names, pool, nu=nu, seed=seed, block=number)
-    _, risk, error = moments(normals)
-    return found | {"risk": risk, "error": error}
+def _asked(chosen: Chosen, scorer: Scorer, where: Computed | None, *words: Any) -> _Asked:
+    here = where is None or where.compute == Compute.threads
+    return _Asked(chosen, scorer if here else None, *words)
 
 
-def _listed(file: pq.ParquetFile, ranking: Ranking, values: dict[str, NDArray[np.float64]]) -> pa.Table:
+def _extend(asked: _Asked, schema: pa.Schema, n_threads: int) -> Answer[pa.Table]:
+    """What adds the scores to a block."""
+    scores = asked.scores(n_threads)
+
+    def answer(block: pa.Table, number: int) -> pa.Table:
+        found = scores(block, number)
+        added = [pa.array(found[name]) for name in (*asked.names, *SPREADS)]
+        return pa.Table.from_arrays([*block.columns, *added], schema=schema)
+
+    return answer
+
+
+def _with_lists(
+    asked: _Asked, by: str | None, n_threads: int
+) -> Answer[tuple[dict[str, NDArray[np.float64]], pa.ChunkedArray | None]]:
+    """What scores a block, with the column of its lists."""
+    scores = asked.scores(n_threads)
+    return lambda block, number: (
+        scores(block, number),
+        None if by is None else _text(block[by], by, str(asked.data)),
+    )
+
+
+def _listed(blocks: Blocks, ranking: Ranking, values: dict[str, NDArray[np.float64]]) -> pa.Table:
     """The rows shown, list after list in order of place, with how they came there."""
     _, place = np.nonzero(ranking.rows >= 0)
     shown = ranking.rows >= 0
     rows, by = ranking.rows[shown], ranking.chosen_by[shown]
     order = np.argsort(rows)
     parts, first = [], 0
-    for block in _blocks(file):
+    for number in range(len(blocks)):
+        block = blocks.read(number)
         inside = rows[order]
         inside = inside[slice(*np.searchsorted(inside, [first, first + len(block)]))]
         parts.append(block.take(pa.array(inside - first)))
         first += len(block)
     if not parts:
-        parts = [file.schema_arrow.empty_table()]
+        parts = [blocks.schema.empty_table()]
     back = np.empty(len(rows), np.int64)
     back[order] = np.arange(len(rows))
     table = pa.concat_tables(parts).take(pa.array(back))

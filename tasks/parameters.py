@@ -54,10 +54,32 @@ class Duplicates(StrEnum):
     mean = "mean"
 
 
-class Parameters(BaseModel):
-    """What every training flow takes."""
+class Given(BaseModel):
+    """Parameters that a flow is given, by whatever way."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def parse(cls, config: Path | None, assignments: list[str], **given: Any) -> Self:
+        """Parameters from a TOML file, then `name=value` texts, then keyword values, later ones winning.
+
+        Raises ParameterError that names every unknown parameter and every impossible value.
+        """
+        values = _read_toml(config) if config else {}
+        for text in assignments:
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise ParameterError(f"--set {text}: write it as name=value, such as --set seed=1.")
+            values[name.strip()] = value.strip()
+        values |= {name: value for name, value in given.items() if value is not None}
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ParameterError("; ".join(_said(cls, values, problem) for problem in error.errors())) from None
+
+
+class Parameters(Given):
+    """What every training flow takes."""
 
     data: str = Field(title="Data", description="A file or folder, or the name of a public data set such as ml-100k.")
     name: str | None = Field(
@@ -78,24 +100,6 @@ class Parameters(BaseModel):
         title="Threads",
         description="1 to 1024; default: every core. Same result for any.",
     )
-
-    @classmethod
-    def parse(cls, config: Path | None, assignments: list[str], **given: Any) -> Self:
-        """Parameters from a TOML file, then `name=value` texts, then keyword values, later ones winning.
-
-        Raises ParameterError that names every unknown parameter and every impossible value.
-        """
-        values = _read_toml(config) if config else {}
-        for text in assignments:
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise ParameterError(f"--set {text}: write it as name=value, such as --set seed=1.")
-            values[name.strip()] = value.strip()
-        values |= {name: value for name, value in given.items() if value is not None}
-        try:
-            return cls.model_validate(values)
-        except ValidationError as error:
-            raise ParameterError("; ".join(_said(cls, values, problem) for problem in error.errors())) from None
 
 
 def columns_in(value: Any) -> Any:
@@ -363,7 +367,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ParameterError(f"--config {path}: not TOML ({error}); give a file of name = value lines.") from None
 
 
-def _said(model: type[Parameters], values: dict[str, Any], problem: Any) -> str:
+def _said(model: type[Given], values: dict[str, Any], problem: Any) -> str:
     """One validation problem as a sentence with the parameter, the value and the range."""
     where = [str(part) for part in problem["loc"]]
     message = str(problem["msg"]).removeprefix("Value error, ")

@@ -5,24 +5,29 @@ are there, with the model's version and the data's digest in its metadata.
 """
 
 import hashlib
+import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from predilect import __version__
+from predilect.models.compiled import default_threads
 from predilect.models.errors import DataError, ParameterError, PredilectError
 from predilect.tasks import progress, registry, runs
+from predilect.tasks.compute import Computed, workers_of
 from predilect.tasks.output import cannot_write
+from predilect.tasks.parquet_blocks import Answer, Blocks, each_block
 from predilect.tasks.settings import Settings
 
 Json = dict[str, Any]
-Answer = Callable[[pa.Table, int], pa.Table]
-"""Of a block and its number: what is written of it, row by row."""
+_PACKED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True)
@@ -72,17 +77,6 @@ def choose_model(settings: Settings, family: str, text: str) -> Chosen:
     )
 
 
-def open_parquet(data: Path) -> pq.ParquetFile:
-    """Raises DataError, one sentence, when it is not there or cannot be read."""
-    try:
-        return pq.ParquetFile(data)
-    except FileNotFoundError:
-        raise DataError(f"data = {str(data)!r}: no such file; correct the path.") from None
-    except (OSError, pa.ArrowException) as error:
-        said = str(error).splitlines()[0]
-        raise DataError(f"{data} is not a readable Parquet file ({said}); write it as Parquet.") from error
-
-
 def facts_of(chosen: Chosen, data: Path) -> dict[str, str]:
     """What the metadata of a file of answers say."""
     with open(data, "rb") as file:
@@ -95,44 +89,54 @@ def facts_of(chosen: Chosen, data: Path) -> dict[str, str]:
 
 
 def write_blocks(
-    source: pq.ParquetFile,
+    blocks: Blocks,
     out: Path,
-    answer: Answer,
+    make: Callable[[int], Answer[pa.Table]],
     facts: Mapping[str, str],
     *,
-    rows: int,
     schema: pa.Schema,
-    columns: Sequence[str] | None = None,
+    model: Path,
+    where: Computed | None = None,
+    n_threads: int | None = None,
     options: Any = None,
 ) -> Json:
-    """Write the answers to `out`; what was done.
+    """Write the answers to `out`, the same bytes for any workers and threads; what was done.
 
-    rows: of a block. schema: of the file when there are no rows. columns: that are read; default all. options: what
-    the answers depend on besides the model and the data. Raises DataError when the output cannot be written; a file
-    that is there is then kept.
+    make: gives what answers, on so many threads, from the folder `model`. schema: of the answers. where: the workers
+    that do it; None: threads. options: what the answers depend on besides the model and the data. Raises DataError when
+    the output cannot be written; a file that is there is then kept.
     """
-    key = hashlib.sha256(f"{sorted(facts.items())}{rows}{options or ''}".encode()).hexdigest()[:12]
+    out = out.absolute()
+    key = hashlib.sha256(f"{sorted(facts.items())}{blocks.rows}{options or ''}".encode()).hexdigest()[:12]
     parts = out.with_name(f".{out.name}.{key}.parts")
-    n_blocks, reused = -(-source.metadata.num_rows // rows), 0
+    n_blocks, done = len(blocks), set[int]()
     try:
         if out.is_dir():
             raise ParameterError(f"out = {str(out)!r}: that is a folder; give the name of a file.")
         parts.mkdir(parents=True, exist_ok=True)
-        for number, batch in enumerate(source.iter_batches(rows, columns=list(columns) if columns else None)):
-            part = parts / f"{number:06}.parquet"
-            reused += part.is_file()
-            if not part.is_file():
-                pq.write_table(answer(pa.Table.from_batches([batch]), number), part.with_suffix(".part"))
-                part.with_suffix(".part").rename(part)
-            progress.report("score", (number + 1) / max(n_blocks, 1), f"{number + 1:,} of {n_blocks:,} blocks")
-        written = _join(parts, out, schema, facts)
+        done |= {int(part.stem) for part in parts.glob("*.arrow")}
+        reused = len(done)
+        missing = [number for number in range(n_blocks) if number not in done]
+        with _Joined(parts, with_facts(schema, facts)) as joined:
+            with workers_of(where) if where and missing else nullcontext() as workers:
+                written = each_block(
+                    blocks, missing, partial(_writer, make, parts), workers=workers,
+                    n_threads=n_threads or default_threads(), needs=(model, parts),
+                )  # fmt: skip
+                for number, _ in written:
+                    done.add(number)
+                    joined.append(done)
+                    progress.report("score", len(done) / n_blocks, f"{len(done):,} of {n_blocks:,} blocks")
+            joined.append(done)
+        joined.draft.replace(out)
     except OSError as error:
         raise cannot_write(out, error) from error
-    except PredilectError:  # a mistake in the data: nothing to go on with
-        shutil.rmtree(parts, ignore_errors=True)
+    except PredilectError as error:
+        if isinstance(error, DataError) or not done:  # nothing to go on with
+            shutil.rmtree(parts, ignore_errors=True)
         raise
     shutil.rmtree(parts, ignore_errors=True)
-    return {"out": str(out), "rows": written, "blocks": n_blocks, "blocks_resumed": reused, **facts}
+    return {"out": str(out), "rows": blocks.n_rows, "blocks": n_blocks, "blocks_resumed": reused, **facts}
 
 
 def with_facts(schema: pa.Schema, facts: Mapping[str, str]) -> pa.Schema:
@@ -140,15 +144,43 @@ def with_facts(schema: pa.Schema, facts: Mapping[str, str]) -> pa.Schema:
     return schema.with_metadata({**(schema.metadata or {}), **facts})
 
 
-def _join(parts: Path, out: Path, schema: pa.Schema, facts: Mapping[str, str]) -> int:
-    """All blocks as one file, renamed to `out` at the end."""
-    draft, rows = parts / "all.part", 0
-    files = sorted(parts.glob("*.parquet"))
-    whole = with_facts(pq.read_schema(files[0]) if files else schema, facts)
-    with pq.ParquetWriter(draft, whole) as writer:
-        for file in files:
-            table = pq.read_table(file, schema=whole)
-            writer.write_table(table.replace_schema_metadata(whole.metadata))
-            rows += len(table)
-    draft.replace(out)
-    return rows
+def _writer(make: Callable[[int], Answer[pa.Table]], parts: Path, n_threads: int) -> Answer[None]:
+    """What writes the answer to a block as a part that is complete or absent."""
+    answer = make(n_threads)
+
+    def write(block: pa.Table, number: int) -> None:
+        table = answer(block, number)
+        draft = parts / f"{number:06}.{secrets.token_hex(4)}.part"  # a worker thought lost may write the same one
+        with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, table.schema, options=_PACKED) as file:
+            file.write_table(table)
+        draft.rename(_part(parts, number))
+
+    return write
+
+
+def _part(parts: Path, number: int) -> Path:
+    return parts / f"{number:06}.arrow"
+
+
+class _Joined:
+    """The parts as one Parquet file, a row group each, in order as they come."""
+
+    def __init__(self, parts: Path, schema: pa.Schema) -> None:
+        self.draft, self._parts, self._schema, self._next = parts / "all.part", parts, schema, 0
+        # Numbers of answers differ from row to row: no table of the different ones is tried.
+        repeated = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        self._file = pq.ParquetWriter(self.draft, schema, use_dictionary=repeated)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def append(self, done: Collection[int]) -> None:
+        """Those parts that are done and whose turn it is."""
+        while self._next in done:
+            with pa.OSFile(str(_part(self._parts, self._next))) as source:
+                table = pa.ipc.open_file(source).read_all()
+            self._file.write_table(table.cast(self._schema))
+            self._next += 1

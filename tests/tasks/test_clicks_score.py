@@ -122,23 +122,23 @@ def test_what_died_goes_on_and_both_files_say_by_which_model(
     run, parquet, *_ = made
     chosen, out = Chosen.of_run("clicks", run), tmp_path / "scored.parquet"
     monkeypatch.setattr(module, "BLOCK_ROWS", 100)
-    whole, blocks = module._score, []
+    whole, blocks = module.score_block, []
 
-    def dies(*words: Any) -> Any:
+    def dies(*words: Any, **more: Any) -> Any:
         blocks.append(words)
         if len(blocks) == 3:
             raise KeyboardInterrupt
-        return whole(*words)
+        return whole(*words, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_score", dies)
+        patch.setattr(module, "score_block", dies)
         with pytest.raises(KeyboardInterrupt):
-            score_clicks(chosen, parquet, out, scores=("mean",))
+            score_clicks(chosen, parquet, out, scores=("mean",), n_threads=1)
     assert not out.exists()
     done = score_clicks(chosen, parquet, out, scores=("mean",))
     assert (done["blocks"], done["blocks_resumed"]) == (4, 2)
-    score_clicks(chosen, parquet, tmp_path / "again.parquet", scores=("mean",))
-    pd.testing.assert_frame_equal(pd.read_parquet(out), pd.read_parquet(tmp_path / "again.parquet"))
+    score_clicks(chosen, parquet, tmp_path / "again.parquet", scores=("mean",), n_threads=3)
+    assert out.read_bytes() == (tmp_path / "again.parquet").read_bytes()
     rank_clicks(chosen, parquet, tmp_path / "lists.parquet", length=2)
     for file in (out, tmp_path / "lists.parquet"):
         said = pq.read_schema(file).metadata

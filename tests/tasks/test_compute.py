@@ -4,19 +4,29 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import dask
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sharded import config, fit, orders
 
-from predilect.models.errors import ComputeError, ParameterError
+from predilect.models.errors import ComputeError, DataError, ParameterError
+from predilect.models.ids import IdMap
+from predilect.models.rankings import Ballots, RankingsConfig, RankingsModel
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.shards import Shard
 from predilect.tasks import compute, shard_host
+from predilect.tasks import score as scoring
 from predilect.tasks.compute import Workers
 from predilect.tasks.dask_sweeps import ShardedSweeps
+from predilect.tasks.runs import write_json
+from predilect.tasks.score import ScoreParameters, score
+from predilect.tasks.score_blocks import choose_model
 from predilect.tasks.shard_host import open_shard
 
 pytestmark = pytest.mark.e2e
@@ -61,6 +71,65 @@ def test_an_error_in_a_job_is_raised(cluster: Workers) -> None:
 
     with pytest.raises(ComputeError, match="job 0 is wrong"):
         dict(cluster.fan_out(work, 1))
+
+
+@pytest.fixture
+def chances(cluster: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Scores 700 pairs by a rankings model in blocks of 100, on the cluster or on threads; the file."""
+    monkeypatch.setenv("PREDILECT_HOME", str(tmp_path))
+    monkeypatch.setattr(scoring, "BLOCK", 100)
+    ballots = Ballots.from_rows([[0, 1, 2], [1, 0, 2], [2, 0, 1], [0, 2, 1]], 3, "ranked")
+    model = RankingsModel.fit(ballots, RankingsConfig(n_components=1), item_ids=IdMap(["a", "b", "c"]), seed=0)
+    model.save(tmp_path / "state" / "runs" / "one" / "model")
+    write_json(tmp_path / "state" / "runs" / "one" / "results.json", {})
+    names = np.array(["a", "b", "c", "x"])[np.random.default_rng(0).integers(0, 4, (2, 700))]
+    pq.write_table(pa.table({"better": names[0], "worse": names[1]}), tmp_path / "pairs.parquet")
+
+    def scored(data: str = "pairs.parquet", **where: object) -> Path:
+        out = tmp_path / f"scored {len(where)}.parquet"
+        given = where or {"compute": "dask", "scheduler": cluster.client.scheduler.address}
+        asked = {"family": "rankings", "data": tmp_path / data, "out": out, "model": "one"}
+        done = score(ScoreParameters.parse(None, [f"{name}={value}" for name, value in (asked | given).items()]))
+        assert (done["rows"], done["blocks"], done["blocks_resumed"]) == (700, 7, 0)
+        return out
+
+    return scored
+
+
+def test_scores_are_the_same_bytes_with_a_worker_killed_amid_a_block(
+    chances: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, first = scoring._answer, tmp_path / "first"
+
+    def dying(*words: object) -> Callable[[pa.Table, int], pa.Table]:
+        answer = whole(*words)  # type: ignore[arg-type]
+
+        def dies(block: pa.Table, number: int) -> pa.Table:
+            if number == 3 and not first.exists():
+                first.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer(block, number)
+
+        return dies
+
+    expected = chances(threads=1).read_bytes()
+    monkeypatch.setattr(scoring, "_answer", dying)
+    assert chances().read_bytes() == expected
+    assert first.exists()
+    assert not list(tmp_path.glob(".scored*"))
+
+
+def test_mistakes_in_scoring_at_workers_are_one_sentence(
+    chances: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"better": ["a"] * 700, "worse": ["b"] * 650 + [None] * 50}), tmp_path / "gap.parquet")
+    with pytest.raises(DataError, match=r"gap.parquet, column 'worse', row 651: the id is missing"):
+        chances("gap.parquet")
+    assert not list(tmp_path.glob("*scored*"))
+    with monkeypatch.context() as patch:
+        patch.setattr(scoring, "choose_model", lambda *_: replace(choose_model(*_), folder=tmp_path / "elsewhere"))
+        with pytest.raises(ComputeError, match=r"A worker on .* does not see .*elsewhere; keep the data, the model"):
+            chances()
 
 
 def test_ratings_that_a_worker_does_not_see(cluster: Workers, folder: Path) -> None:

@@ -42,8 +42,10 @@ def _pairs(folder: Path, rows: int = 34) -> Path:
     return folder / "pairs.parquet"
 
 
-def _asked(data: Path, out: Path, model: str = "one", family: ScoredFamily = ScoredFamily.ratings) -> ScoreParameters:
-    return ScoreParameters(family=family, data=str(data), out=str(out), model=model)
+def _asked(
+    data: Path, out: Path, model: str = "one", family: ScoredFamily = ScoredFamily.ratings, threads: int | None = None
+) -> ScoreParameters:
+    return ScoreParameters(family=family, data=str(data), out=str(out), model=model, threads=threads)
 
 
 def test_every_row_gets_the_models_answer_and_the_file_says_whose(run: Path, tmp_path: Path) -> None:
@@ -75,12 +77,20 @@ def test_what_died_goes_on_and_leaves_no_half_file(run: Path, tmp_path: Path, mo
     with monkeypatch.context() as patch:
         patch.setattr(module, "_scored", dies)
         with pytest.raises(KeyboardInterrupt):
-            score(_asked(data, out))
+            score(_asked(data, out, threads=1))
     assert not out.exists()
     done = score(_asked(data, out))
     assert done["blocks_resumed"] == 2
     assert pq.read_table(out)["user"].to_pylist() == pq.read_table(data)["user"].to_pylist()
     assert not list(tmp_path.glob(".scores*"))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_the_same_bytes_on_any_number_of_threads(run: Path, tmp_path: Path, threads: int) -> None:
+    data = _pairs(tmp_path, rows=333)
+    score(_asked(data, tmp_path / "one.parquet", threads=1))
+    score(_asked(data, tmp_path / "more.parquet", threads=threads))
+    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "more.parquet").read_bytes()
 
 
 def test_rankings_give_chances(run: Path, tmp_path: Path) -> None:
@@ -108,3 +118,14 @@ def test_mistakes_are_one_sentence(run: Path, tmp_path: Path) -> None:
         score(_asked(tmp_path / "half.parquet", tmp_path / "x.parquet"))
     with pytest.raises(ParameterError, match="that is a folder"):
         score(_asked(data, tmp_path))
+    pq.write_table(pa.table({"item": [1] * 30, "user": ["u1"] * 25 + [None] * 5}), tmp_path / "gap.parquet")
+    with pytest.raises(DataError, match=r"gap.parquet, column 'user', row 26: the id is missing; fill it in"):
+        score(_asked(tmp_path / "gap.parquet", tmp_path / "x.parquet"))
+    pq.write_table(pa.table({"item": [1.5], "user": ["u1"]}), tmp_path / "odd.parquet")
+    with pytest.raises(DataError, match="column 'item' holds double, not ids"):
+        score(_asked(tmp_path / "odd.parquet", tmp_path / "x.parquet"))
+    with pytest.raises(ParameterError, match=r"scheduler = tcp://10.0.0.1:8786 goes with compute = dask"):
+        ScoreParameters.parse(None, [], data="x", out="y", scheduler="tcp://10.0.0.1:8786")
+    assert sorted(path.name for path in tmp_path.glob("*")) == [
+        "gap.parquet", "half.parquet", "mlruns", "odd.parquet", "pairs.parquet", "state"
+    ]  # fmt: skip
