@@ -121,6 +121,7 @@ def _gather(parts: Parts, pairs: Pairs) -> Repeats:
         found.append((rows, theirs[is_one], times, part.ratings[near]))
         start += len(part.users)
     rows, theirs, times, ratings = map(np.concatenate, zip(*found, strict=True))
+    del found
     return Repeats.of(rows, theirs, times, ratings)
 
 
