@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -64,14 +65,15 @@ def run_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: An
 def call_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: Any) -> dict[str, Any]:
     """Run the flow that `flow()` imports, with progress on stderr; what it returns."""
     need_space(Settings().state, ROOM)
+    terminated: list[int] = []
     try:
-        with contextlib.redirect_stdout(sys.stderr), show_progress():
+        with contextlib.redirect_stdout(sys.stderr), show_progress(), _terminated_as_interrupted() as terminated:
             run = flow()
             _start_server()
             return run(parameters)
     except KeyboardInterrupt:
         err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(143 if terminated else 130) from None
     except RuntimeError as error:
         if "Prefect API server" not in str(error):
             raise
@@ -88,6 +90,22 @@ def call_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: A
             f"The Prefect server does not answer any more ({error}); what the run has found is kept in its folder. "
             "Start the server with `predilect up`, and run again."
         ) from error
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[list[int]]:
+    """A SIGTERM ends the run as Ctrl-C does, so nothing that it started is left; the signals that came."""
+    came: list[int] = []
+
+    def stop(sent: int, _frame: object) -> None:
+        came.append(sent)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _start_server() -> None:

@@ -10,12 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from predilect.models.compiled import default_threads
 from predilect.models.errors import ComputeError, ParameterError
+from predilect.models.fan_out import WORTHWHILE, Spread
 from predilect.tasks.interrupts import uninterrupted
 from predilect.tasks.kept import Handle, Raised, keep
 from predilect.tasks.parameters import Compute
@@ -261,6 +263,8 @@ class Computed(Protocol):
     """The parameters that say where the work is done."""
 
     @property
+    def threads(self) -> int | None: ...
+    @property
     def compute(self) -> Compute: ...
     @property
     def scheduler(self) -> str | None: ...
@@ -276,6 +280,18 @@ def workers_of(parameters: Computed) -> Iterator[Workers | None]:
         return
     with workers(parameters.scheduler, parameters.workers) as found:
         yield found
+
+
+def spread_on(workers: Workers | None, n_threads: int | None) -> Spread:
+    """Where independent jobs run: on the workers where there are any, else on so many threads (None: all)."""
+    return Spread(n_threads or default_threads(), None if workers is None else workers.fan_out)
+
+
+@contextmanager
+def spread_of(parameters: Computed, n_cells: float) -> Iterator[Spread]:
+    """The same for a run whose largest jobs visit so many numbers; no workers are started for little."""
+    with workers_of(parameters) if n_cells >= WORTHWHILE else nullcontext() as workers:
+        yield spread_on(workers, parameters.threads)
 
 
 @contextmanager
@@ -309,6 +325,7 @@ def workers(scheduler: str | None, n_workers: int | None, patience: float = PATI
                 found.wait(PATIENCE)
                 yield found
             return
+        resource_tracker.ensure_running()  # its start, if it came later, would let Ctrl-C through
         with ExitStack() as ends:
             with uninterrupted():
                 cluster = LocalCluster(

@@ -4,7 +4,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 
 
 @contextmanager
@@ -14,7 +13,6 @@ def uninterrupted() -> Iterator[None]:
     So what a run needs to its end outlives the Ctrl-C that ends the run, and is then ended by it. Raises
     KeyboardInterrupt at the end for what came meanwhile.
     """
-    resource_tracker.ensure_running()  # its start, if it came later, would let Ctrl-C through again
     came = []
     main = threading.current_thread() is threading.main_thread()
     if main:  # another thread may be given the signal, and this one then told
