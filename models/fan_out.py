@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -30,3 +31,20 @@ def fan_out(work: Callable[[int], R], n_jobs: int, n_threads: int) -> Generator[
                 yield jobs[done], done.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+class Spread(NamedTuple):
+    """Where independent jobs run: on so many threads, or elsewhere where they are worth the way."""
+
+    n_threads: int = 1
+    elsewhere: FanOut | None = None
+
+    def of(self, n_cells: float) -> FanOut:
+        """What runs jobs that visit so many numbers in all, some nanoseconds each."""
+        if self.elsewhere is not None and n_cells >= WORTHWHILE:
+            return self.elsewhere
+        return partial(fan_out, n_threads=self.n_threads)
+
+
+WORTHWHILE = 1e8
+"""Numbers that take about as long, half a second, as sending the jobs and what they need."""

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from predilect.models.clicks import SCORES, ClicksModel, Prediction, count_intervals, log_predictive, score, score_block
 from predilect.models.compiled import default_threads, threads
+from predilect.models.fan_out import Spread
 from predilect.models.random import stream
 from predilect.tasks import progress
 from predilect.tasks.canonical_clicks import ClicksTable
@@ -19,13 +20,14 @@ from predilect.tasks.clicks_metrics import (
     FOLDS,
     RowScores,
     TestRows,
-    area,
     bootstrap_units,
     estimates,
     gaps,
     measure,
+    ranking_areas,
     rewards,
 )
+from predilect.tasks.compute import Workers, spread_on, workers_of
 from predilect.tasks.parameters_clicks import NO_CONTEXT, ClicksParameters
 from predilect.tasks.runs import write_json
 
@@ -39,13 +41,19 @@ def evaluate_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> J
     Writes `predictions.parquet`, a row a test row with counts, mean, sd and 90 % interval of the click count, its unit
     in the bootstrap and SAUC's reward.
     """
+    with workers_of(parameters) as workers:
+        return _evaluate(dataset, run, parameters, workers)
+
+
+def _evaluate(dataset: Path, run: Path, parameters: ClicksParameters, workers: Workers | None) -> Json:
+    spread = spread_on(workers, parameters.threads)
     table, parts = ClicksTable.read(dataset), Parts.read(run)
     model = ClicksModel.load(run / "model")
     test = parts.test
     rows, clusters = test_rows(model, table, parts, parameters)
     units, unit_name = rows.units, rows.unit_name
     prediction, found, intervals = judge(model, table, test, parameters)
-    values, draws = measure(found, rows)
+    values, draws = measure(found, rows, spread)
     some = scored_rows(test, parameters.seed)
     named = parameters.model.value
     compared = {named: _by_score(model, table, rows, test, some, parameters)}
@@ -55,9 +63,9 @@ def evaluate_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> J
     others = [name for name in parameters.compare if name != named]
     for step, name in enumerate(others):
         progress.report("evaluate", 0.2 + 0.6 * step / len(others), f"fitting {name}")
-        other = fit_model(table, parts, parameters, name, "evaluate")
+        other = fit_model(table, parts, parameters, name, "evaluate", workers)
         _, theirs, _ = judge(other, table, test, parameters)
-        other_values, other_draws = measure(theirs, rows)
+        other_values, other_draws = measure(theirs, rows, spread)
         baselines[name] = estimates(other_values, other_draws)
         against[name] = gaps(values, draws, other_values, other_draws)
         folds[name] = _folds(other_draws)
@@ -74,7 +82,7 @@ def evaluate_clicks(dataset: Path, run: Path, parameters: ClicksParameters) -> J
         "differences": against,
         "bootstrap": {"units": unit_name, "n_units": int(units.max(initial=-1)) + 1, "folds": folds},
         "by_score": compared,
-        "parts": _apart(table, parts, clusters, found, rows),
+        "parts": _apart(table, parts, clusters, found, rows, spread),
         "calibration": calibration(prediction, found.ranking, table.impressions[test], table.clicks[test], parameters),
         "drift": drift(table, parts),
         "words": word_effects(model),
@@ -139,12 +147,7 @@ def score_areas(
     picked[some] = True
     part = rows.select(picked)
     part = TestRows(part.impressions, part.clicks, part.reward, part.units, part.unit_name, rows.seed, FOLDS)
-    n_units = int(part.units.max(initial=-1)) + 1
-    by_metric = {"auc": np.ones(len(part.clicks)), "sauc": part.reward}
-    return {
-        name: {metric: area(values, part, reward, n_units) for metric, reward in by_metric.items()}
-        for name, values in found.items()
-    }
+    return {name: ranking_areas(values, part) for name, values in found.items()}
 
 
 def _by_score(
@@ -162,7 +165,7 @@ def _folds(draws: Json) -> Json:
     return {name: [float(x) for x in drawn[:FOLDS] if np.isfinite(x)] for name, drawn in draws.items()}
 
 
-def _apart(table: ClicksTable, parts: Parts, clusters: Any, found: RowScores, rows: TestRows) -> Json:
+def _apart(table: ClicksTable, parts: Parts, clusters: Any, found: RowScores, rows: TestRows, spread: Spread) -> Json:
     """Metrics of cold and warm items and clusters apart; only what both kinds have rows of."""
     seen = table.items.codes if table.items is not None else table.contexts.lines
     cold = ~np.isin(seen[parts.test], seen[parts.train])
@@ -177,7 +180,7 @@ def _apart(table: ClicksTable, parts: Parts, clusters: Any, found: RowScores, ro
         some = RowScores(
             found.log_likelihood[mask], found.impression_total[mask], found.covered[mask], found.ranking[mask]
         )
-        values, draws = measure(some, part)
+        values, draws = measure(some, part, spread)
         made[name] = {
             "rows": int(mask.sum()),
             "impressions": int(part.impressions.sum()),

@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predilect.models.clicks.metrics import covered, serendipity_reward
-from predilect.models.evaluation.bootstrap import Estimate, Total, interval, resample, weights
+from predilect.models.evaluation.areas import areas
+from predilect.models.evaluation.bootstrap import HERE, Estimate, Total, interval, resample
+from predilect.models.fan_out import Spread
 from predilect.tasks.canonical_clicks import ClicksTable
 from predilect.tasks.clicks_fit import Rows
 
 Array = NDArray[np.float64]
-MOST_CELLS = 4e8  # rows times resamples of the ranking areas; beyond it, fewer resamples
+MOST_CELLS = 2e9  # rows times resamples of the ranking areas; beyond it, fewer resamples
 FOLDS = 5  # resamples shown one by one, as in the paper
 
 
@@ -88,7 +90,7 @@ def rewards(table: ClicksTable, train: Rows, test: Rows, features: Any, lines: A
     )
 
 
-def measure(found: RowScores, rows: TestRows) -> tuple[dict[str, float], dict[str, Array]]:
+def measure(found: RowScores, rows: TestRows, spread: Spread = HERE) -> tuple[dict[str, float], dict[str, Array]]:
     """Each metric's value, and its value in every resample (the same resamples for every model)."""
     n_units = int(rows.units.max(initial=-1)) + 1
 
@@ -102,32 +104,22 @@ def measure(found: RowScores, rows: TestRows) -> tuple[dict[str, float], dict[st
         "log_likelihood_impression": Total(by_unit(found.impression_total), by_unit(rows.impressions)),
         "coverage_90": Total(by_unit(found.covered * shown), by_unit(shown)),
     }
-    values, draws = resample(totals, seed=rows.seed, resamples=rows.resamples)
-    for name, reward in (("auc", np.ones(len(rows.clicks))), ("sauc", rows.reward)):
-        value, drawn = area(found.ranking, rows, reward, n_units)
+    values, draws = resample(totals, seed=rows.seed, resamples=rows.resamples, spread=spread)
+    for name, (value, drawn) in ranking_areas(found.ranking, rows, spread).items():
         if np.isfinite(value):
             values[name], draws[name] = value, drawn
     return values, draws
 
 
-def area(ranking: Array, rows: TestRows, reward: Array, n_units: int) -> tuple[float, Array]:
-    """Area under the ROC curve over single impressions, positives weighing their reward; and its resamples."""
-    distinct, place = np.unique(ranking, return_inverse=True)
-    positives, negatives = rows.clicks * reward, rows.impressions - rows.clicks
-
-    def once(weight: Array | float) -> float:
-        at_positive = np.bincount(place, weights=positives * weight, minlength=len(distinct))
-        at_negative = np.bincount(place, weights=negatives * weight, minlength=len(distinct))
-        total = at_positive.sum() * at_negative.sum()
-        below = np.cumsum(at_negative) - 0.5 * at_negative
-        return float(at_positive @ below / total) if total > 0 else float("nan")
-
-    n_draws = int(min(rows.resamples, max(100, MOST_CELLS // max(len(place), 1))))
-    drawn = np.full(n_draws, np.nan)
-    for draw in range(n_draws):
-        times = weights(n_units, seed=rows.seed, first=draw, last=draw + 1)[0]
-        drawn[draw] = once(times[rows.units])
-    return once(1.0), drawn
+def ranking_areas(ranking: Array, rows: TestRows, spread: Spread = HERE) -> dict[str, tuple[float, Array]]:
+    """AUC over single impressions, and SAUC, whose positives weigh their reward; each with its resamples."""
+    kinds = {"auc": rows.clicks, "sauc": rows.clicks * rows.reward}
+    n_draws = int(min(rows.resamples, max(100, MOST_CELLS // max(len(ranking), 1))))
+    values, drawn = areas(
+        ranking, np.array(list(kinds.values())), rows.impressions - rows.clicks, rows.units,
+        seed=rows.seed, resamples=n_draws, spread=spread,
+    )  # fmt: skip
+    return {name: (float(values[kind]), drawn[kind]) for kind, name in enumerate(kinds)}
 
 
 def estimates(values: dict[str, float], draws: dict[str, Array]) -> dict[str, Estimate]:

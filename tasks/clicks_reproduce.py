@@ -13,7 +13,7 @@ from predilect.tasks.canonical_clicks import ClicksTable
 from predilect.tasks.clicks_evaluate import judge, score_areas, scored_rows, test_rows
 from predilect.tasks.clicks_fit import Parts, fit_model
 from predilect.tasks.clicks_metrics import FOLDS, estimates, gaps, measure
-from predilect.tasks.compute import Workers, workers_of
+from predilect.tasks.compute import Workers, spread_on, workers_of
 from predilect.tasks.parameters_clicks import NO_CONTEXT, ClicksParameters, GroupEffectName
 from predilect.tasks.parameters_reproduce_clicks import ReproduceClicksParameters
 from predilect.tasks.ratings_reproduce import Cell, Cells
@@ -90,7 +90,7 @@ def _cell(table: ClicksTable, parts: Parts, parameters: ClicksParameters, name: 
     seconds = time.perf_counter() - start
     rows, _ = test_rows(model, table, parts, parameters)
     _, found, _ = judge(model, table, parts.test, parameters)
-    values, draws = measure(found, rows)
+    values, draws = measure(found, rows, spread_on(workers, parameters.threads))
     areas: Json = {}
     if name != NO_CONTEXT:
         some = scored_rows(parts.test, parameters.seed)

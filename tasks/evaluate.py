@@ -17,8 +17,10 @@ from predilect.models.ratings.model import RatingsModel
 from predilect.models.ratings.prediction import Prediction
 from predilect.models.ratings.scale import RatingScale
 from predilect.tasks import progress
+from predilect.tasks.compute import spread_of
 from predilect.tasks.fit import test_rows
 from predilect.tasks.parameters import RatingsParameters
+from predilect.tasks.parameters_large import LargeRatingsParameters
 from predilect.tasks.ratings_table import parts, read_table
 from predilect.tasks.runs import write_json
 from predilect.tasks.side_tables import read_side_tables
@@ -78,7 +80,7 @@ def evaluate_ratings(dataset: Path, run: Path, parameters: RatingsParameters) ->
     ids, codes = (table.user_ids, table.item_ids), (table.users[mask], table.items[mask])
     rows = ratings_digest(ids, codes, test.ratings)
     evaluation = evaluation_of(
-        model, prediction, baselines(), test, seen, table.scale, seed=parameters.seed, resamples=parameters.resamples,
+        model, prediction, baselines(), test, seen, table.scale, parameters,
         keep=lambda totals: write_totals(run, table.user_ids.decode(people), totals, rows),
     )  # fmt: skip
     write_json(run / "evaluation.json", evaluation)
@@ -92,9 +94,8 @@ def evaluation_of(
     test: Test,
     seen: Csr,
     scale: RatingScale,
+    parameters: RatingsParameters | LargeRatingsParameters,
     *,
-    seed: int,
-    resamples: int,
     keep: Callable[[dict[str, Total]], None] | None = None,
 ) -> dict[str, Any]:
     """What `evaluate_ratings` finds. prediction: the model's of the test rows. seen: training items, by user.
@@ -109,15 +110,24 @@ def evaluation_of(
     if keep is not None:
         keep(totals)
     progress.report("evaluate", 0.4, "baselines")
-    others, against = {}, {}
+    theirs = {}
     for name, baseline in baselines:
-        other = scored(baseline.predict(test.users, test.items))
+        theirs[name] = scored(baseline.predict(test.users, test.items))
         if not isinstance(baseline, GlobalMean):
-            other |= _ranking(baseline, test, seen, scale)
-        others[name] = estimates(other, seed=seed, resamples=resamples)
-        against[name] = differences(totals, other, seed=seed, resamples=resamples)
+            theirs[name] |= _ranking(baseline, test, seen, scale)
+    progress.report("evaluate", 0.8, "intervals")
+    seed, resamples = parameters.seed, parameters.resamples
+    with spread_of(parameters, float(test.n_people) * resamples) as spread:
+        metrics = estimates(totals, seed=seed, resamples=resamples, spread=spread)
+        others = {
+            name: estimates(other, seed=seed, resamples=resamples, spread=spread) for name, other in theirs.items()
+        }
+        against = {
+            name: differences(totals, other, seed=seed, resamples=resamples, spread=spread)
+            for name, other in theirs.items()
+        }
     return {
-        "metrics": estimates(totals, seed=seed, resamples=resamples),
+        "metrics": metrics,
         "baselines": others,
         "differences": against,
         "calibration": dict(calibration(test.ratings, *prediction)),

@@ -47,8 +47,7 @@ def evaluate_large(split: Path, run: Path, parameters: LargeRatingsParameters) -
         )  # fmt: skip
 
     evaluation = evaluation_of(
-        model, prediction, baselines(), test, (by_user.indptr, by_user.index), model.scale,
-        seed=parameters.seed, resamples=parameters.resamples,
+        model, prediction, baselines(), test, (by_user.indptr, by_user.index), model.scale, parameters
     )  # fmt: skip
     evaluation["evaluated"] = {"users": len(chosen), "of_users": len(people), "rows": len(rows), "of_rows": len(users)}
     write_json(run / "evaluation.json", evaluation)

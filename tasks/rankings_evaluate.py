@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from predilect.models.compiled import default_threads
 from predilect.models.evaluation.bootstrap import differences, estimates
+from predilect.models.fan_out import Spread
 from predilect.models.rankings import Ballots, Mixture, RankingsModel
 from predilect.models.rankings.layout import Layout
 from predilect.models.rankings.prediction import pair_calibration
 from predilect.tasks import progress
 from predilect.tasks.canonical_ballots import RankingsTable
+from predilect.tasks.compute import spread_on, workers_of
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.rankings_fit import ballot_keys, fit_model, read_ballots
 from predilect.tasks.rankings_scores import ballot_scores, fit_scores
@@ -29,27 +30,32 @@ def evaluate_rankings(dataset: Path, run: Path, parameters: RankingsParameters) 
 
     The held-out metrics are there when ballots are held out. Writes the files of `rankings_tables.write_tables`.
     """
+    with workers_of(parameters) as workers:
+        return _evaluate(dataset, run, parameters, spread_on(workers, parameters.threads))
+
+
+def _evaluate(dataset: Path, run: Path, parameters: RankingsParameters, spread: Spread) -> Json:
     table, train, test = read_ballots(dataset, run, parameters)
     model = RankingsModel.load(run / "model")
-    n_threads = parameters.threads or default_threads()
+    n_threads = spread.n_threads
     seed, resamples = parameters.seed, parameters.resamples
     metrics: Json = {}
     baselines: Json = {}
     against: Json = {}
     if len(test):
         totals = ballot_scores(model.mixture, test, n_threads)
-        metrics = dict(estimates(totals, seed=seed, resamples=resamples))
+        metrics = dict(estimates(totals, seed=seed, resamples=resamples, spread=spread))
         keys = ballot_keys(table, test)
         write_totals(
             run, np.repeat(keys, test.counts), totals, f"{test.menu} {digest_of(np.repeat(keys, test.counts))}"
         )
         for name, other in _baselines(train, table, parameters, model).items():
             theirs = ballot_scores(other, test, n_threads)
-            baselines[name] = estimates(theirs, seed=seed, resamples=resamples)
-            against[name] = differences(totals, theirs, seed=seed, resamples=resamples)
-    metrics |= fit_scores(model, train, seed, resamples, n_threads)
+            baselines[name] = estimates(theirs, seed=seed, resamples=resamples, spread=spread)
+            against[name] = differences(totals, theirs, seed=seed, resamples=resamples, spread=spread)
+    metrics |= fit_scores(model, train, seed, resamples, spread)
     progress.report("evaluate", 0.3, "intervals of worths")
-    segments, draws = describe_segments(model, train, parameters)
+    segments, draws = describe_segments(model, train, parameters, spread)
     progress.report("evaluate", 0.8, "leaderboard")
     together = overall(model, draws, train)
     items = {"ids": [str(value) for value in table.item_ids.ids.tolist()], "names": table.item_names}

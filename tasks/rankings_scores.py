@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from predilect.models.compiled import threads
 from predilect.models.evaluation.bootstrap import Estimate, Total, resample
 from predilect.models.evaluation.bootstrap import interval as percentiles
+from predilect.models.fan_out import Spread
 from predilect.models.rankings import Ballots, Mixture, RankingsModel
 from predilect.models.rankings.layout import Layout
 from predilect.models.rankings.prediction import win_matrix
@@ -36,12 +37,13 @@ def ballot_scores(mixture: Mixture, ballots: Ballots, n_threads: int) -> dict[st
     return totals
 
 
-def fit_scores(model: RankingsModel, train: Ballots, seed: int, resamples: int, n_threads: int) -> dict[str, Estimate]:
+def fit_scores(model: RankingsModel, train: Ballots, seed: int, resamples: int, spread: Spread) -> dict[str, Estimate]:
     """Log-likelihood of all ballots fitted on and BIC, with intervals over ballots for fixed worths."""
-    each = model.log_likelihoods(train, n_threads)
+    each = model.log_likelihoods(train, spread.n_threads)
     row = np.repeat(np.arange(len(train)), train.counts)
     weight = (train.weights / train.counts)[row]
-    _, draws = resample({"mean": Total(weight * each[row], np.ones(len(row)))}, seed=seed, resamples=resamples)
+    total = Total(weight * each[row], np.ones(len(row)))
+    _, draws = resample({"mean": total}, seed=seed, resamples=resamples, spread=spread)
     drawn = draws["mean"] * len(row)
     fine = model.n_parameters * float(np.log(model.n_ballots))
     return {

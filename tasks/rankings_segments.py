@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predilect.models.compiled import default_threads
 from predilect.models.errors import ParameterError
+from predilect.models.fan_out import Spread
 from predilect.models.random import stream
 from predilect.models.rankings import Ballots, Mixture, RankingsModel
 from predilect.models.rankings.prediction import first_probabilities, win_matrix
 from predilect.models.rankings.resampling import ranks
 from predilect.models.rankings.uncertainty import Uncertainty, quasi_variances
-from predilect.tasks.compute import workers_of
 from predilect.tasks.parameters_rankings import RankingsParameters
 
 Json = dict[str, Any]
@@ -51,16 +50,18 @@ class Draws:
         return made
 
 
-def describe_segments(model: RankingsModel, train: Ballots, parameters: RankingsParameters) -> tuple[Json, Draws]:
+def describe_segments(
+    model: RankingsModel, train: Ballots, parameters: RankingsParameters, spread: Spread
+) -> tuple[Json, Draws]:
     """Everything about the segments, by component, largest first; and the draws that its intervals are of.
 
     shares [K] and, by segment then item, log_worths, worths (P first in the segment), ranks, each {value, low, high};
     standard_errors and quasi_variances by segment then item, null where the ballots do not determine them.
     """
     errors, said = _uncertainty(model, train)
-    draws = _draws(model, train, errors, parameters)
+    draws = _draws(model, train, errors, parameters, spread)
     log_worths = model.log_worths
-    posterior = model.responsibilities(train, parameters.threads or default_threads())
+    posterior = model.responsibilities(train, spread.n_threads)
     expected = train.counts @ posterior
     surest = float(train.counts @ posterior.max(axis=1) / train.counts.sum())
     quasi = [_quasi(errors, k) for k in range(model.n_components)]
@@ -156,18 +157,19 @@ def _uncertainty(model: RankingsModel, train: Ballots) -> tuple[Uncertainty | No
     return found, []
 
 
-def _draws(model: RankingsModel, train: Ballots, errors: Uncertainty | None, parameters: RankingsParameters) -> Draws:
+def _draws(
+    model: RankingsModel, train: Ballots, errors: Uncertainty | None, parameters: RankingsParameters, spread: Spread
+) -> Draws:
     n_items, n_components = model.log_worths.shape
     said = []
     if parameters.refits:
-        with workers_of(parameters) as workers:
-            found = model.bootstrap(
-                train,
-                n_resamples=parameters.refits,
-                seed=parameters.seed,
-                n_threads=parameters.threads or default_threads(),
-                elsewhere=None if workers is None else workers.fan_out,
-            )
+        found = model.bootstrap(
+            train,
+            n_resamples=parameters.refits,
+            seed=parameters.seed,
+            n_threads=spread.n_threads,
+            elsewhere=spread.elsewhere,
+        )
         lost = found.n_degenerate
         if lost:
             said.append(

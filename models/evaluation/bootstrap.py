@@ -7,18 +7,21 @@ two models evaluated on the same users see the same resamples, and their differe
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predilect.models.compiled import threads
+from predilect.models.compiled import exact_kernel
 from predilect.models.errors import DataError
+from predilect.models.fan_out import Spread
 from predilect.models.random import stream
 
 RESAMPLES = 1000
 LEVEL = 0.95
-_BLOCK_CELLS = 4_000_000  # weights in memory at a time: 32 MB
+_BLOCK_CELLS = 4_000_000  # weights of one job: 32 MB
+HERE = Spread()
 
 
 class Total(NamedTuple):
@@ -40,18 +43,25 @@ class Estimate(TypedDict):
     high: float
 
 
-def estimates(totals: Mapping[str, Total], *, seed: int, resamples: int = RESAMPLES) -> dict[str, Estimate]:
+def estimates(
+    totals: Mapping[str, Total], *, seed: int, resamples: int = RESAMPLES, spread: Spread = HERE
+) -> dict[str, Estimate]:
     """Each metric with its 95 % percentile interval.
 
-    A metric that applies to no user is left out. Resamples in which it applies to no drawn user do not count.
-    Raises DataError when the totals are not over the same users.
+    A metric that applies to no user is left out. Resamples in which it applies to no drawn user do not count. spread:
+    where resamples are drawn; the same bits for any. Raises DataError when the totals are not over the same users.
     """
-    values, draws = resample(totals, seed=seed, resamples=resamples)
+    values, draws = resample(totals, seed=seed, resamples=resamples, spread=spread)
     return {name: interval(values[name], draws[name]) for name in values}
 
 
 def differences(
-    model: Mapping[str, Total], other: Mapping[str, Total], *, seed: int, resamples: int = RESAMPLES
+    model: Mapping[str, Total],
+    other: Mapping[str, Total],
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
+    spread: Spread = HERE,
 ) -> dict[str, Estimate]:
     """Model minus other for each metric that both have, with the paired 95 % percentile interval.
 
@@ -59,7 +69,7 @@ def differences(
     """
     both = {f"model {name}": total for name, total in model.items() if name in other}
     both |= {f"other {name}": other[name] for name in model if name in other}
-    values, draws = resample(both, seed=seed, resamples=resamples)
+    values, draws = resample(both, seed=seed, resamples=resamples, spread=spread)
     names = [name for name in model if f"model {name}" in values and f"other {name}" in values]
     return {
         name: interval(
@@ -77,7 +87,7 @@ def interval(value: float, draws: NDArray[np.float64]) -> Estimate:
 
 
 def resample(
-    totals: Mapping[str, Total], *, seed: int, resamples: int = RESAMPLES
+    totals: Mapping[str, Total], *, seed: int, resamples: int = RESAMPLES, spread: Spread = HERE
 ) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
     """Each metric's value and its value in every resample, shape (R,); NaN where no drawn user has the metric."""
     totals = {name: total for name, total in totals.items() if total.counts.any()}
@@ -89,7 +99,7 @@ def resample(
             "metrics over different users cannot be resampled together; compute them on the same test part."
         )
     table = np.column_stack(columns)
-    drawn = _weights_times(table, seed, resamples)
+    drawn = _weights_times(table, seed, resamples, spread)
     values, draws = {}, {}
     for place, (name, total) in enumerate(totals.items()):
         values[name] = float(_ratio(table[:, 2 * place].sum(), table[:, 2 * place + 1].sum(), total.root))
@@ -99,22 +109,39 @@ def resample(
 
 def weights(n_users: int, *, seed: int, first: int, last: int) -> NDArray[np.float64]:
     """How often each user is drawn in resamples first..last-1, shape (last - first, n_users); rows sum to n_users."""
-    drawn = np.empty((last - first, n_users))
+    drawn = np.zeros((last - first, n_users))
     for row in range(first, last):
-        picks = stream(seed, "bootstrap", row).integers(0, n_users, n_users)
-        drawn[row - first] = np.bincount(picks, minlength=n_users)
+        _count(drawn_users(n_users, seed, row), drawn[row - first])
     return drawn
 
 
-def _weights_times(table: NDArray[np.float64], seed: int, resamples: int) -> NDArray[np.float64]:
+def drawn_users(n_users: int, seed: int, number: int) -> NDArray[np.int64]:
+    """The users that a resample draws, one after the other, shape (n_users,)."""
+    return stream(seed, "bootstrap", number).integers(0, n_users, n_users)
+
+
+@exact_kernel
+def _count(drawn: NDArray[np.int64], times: NDArray[np.float64]) -> None:
+    """Add to `times` how often each user was drawn."""
+    for user in drawn:
+        times[user] += 1.0
+
+
+def _weights_times(table: NDArray[np.float64], seed: int, resamples: int, spread: Spread) -> NDArray[np.float64]:
     n_users = len(table)
     block = max(1, _BLOCK_CELLS // n_users)
-    product = np.empty((resamples, table.shape[1]))
-    with threads(1):  # a fixed order of additions, whatever the number of BLAS threads
-        for first in range(0, resamples, block):
-            last = min(first + block, resamples)
-            product[first:last] = weights(n_users, seed=seed, first=first, last=last) @ table
-    return product
+
+    def work(job: int) -> NDArray[np.float64]:
+        first = job * block
+        product: NDArray[np.float64] = (
+            weights(n_users, seed=seed, first=first, last=min(first + block, resamples)) @ table
+        )
+        return product
+
+    n_jobs = -(-resamples // block)
+    with closing(spread.of(float(resamples) * n_users)(work, n_jobs)) as found:
+        products = dict(found)
+    return np.concatenate([products[job] for job in range(n_jobs)])
 
 
 def _ratio(sums: NDArray[np.float64], counts: NDArray[np.float64], root: bool) -> NDArray[np.float64]:

@@ -15,14 +15,18 @@ import pyarrow.parquet as pq
 import pytest
 from sharded import config, fit, orders
 
+from predilect.models import fan_out
 from predilect.models.errors import ComputeError, DataError, ParameterError
+from predilect.models.evaluation.areas import areas
+from predilect.models.evaluation.bootstrap import Total, resample
+from predilect.models.fan_out import Spread
 from predilect.models.ids import IdMap
 from predilect.models.rankings import Ballots, RankingsConfig, RankingsModel
 from predilect.models.ratings.orders import Order
 from predilect.models.ratings.shards import Shard
 from predilect.tasks import compute, shard_host
 from predilect.tasks import score as scoring
-from predilect.tasks.compute import Workers
+from predilect.tasks.compute import Workers, spread_on
 from predilect.tasks.dask_sweeps import ShardedSweeps
 from predilect.tasks.runs import write_json
 from predilect.tasks.score import ScoreParameters, score
@@ -130,6 +134,20 @@ def test_mistakes_in_scoring_at_workers_are_one_sentence(
         patch.setattr(scoring, "choose_model", lambda *_: replace(choose_model(*_), folder=tmp_path / "elsewhere"))
         with pytest.raises(ComputeError, match=r"A worker on .* does not see .*elsewhere; keep the data, the model"):
             chances()
+
+
+def test_resamples_are_the_same_bits_at_workers(cluster: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fan_out, "WORTHWHILE", 1.0)
+    rng = np.random.default_rng(0)
+    totals = {"mae": Total(rng.random(50_000), np.ones(50_000))}
+    units, scores = rng.integers(0, 9000, 50_000), rng.random(50_000)
+
+    def draws(spread: Spread) -> list[bytes]:
+        area = areas(scores, np.ones((1, 50_000)), np.ones(50_000), units,
+                     seed=1, resamples=300, spread=spread)  # fmt: skip
+        return [resample(totals, seed=1, resamples=300, spread=spread)[1]["mae"].tobytes(), area[1].tobytes()]
+
+    assert draws(spread_on(cluster, 1)) == draws(spread_on(None, 2))
 
 
 def test_ratings_that_a_worker_does_not_see(cluster: Workers, folder: Path) -> None:

@@ -1,13 +1,18 @@
 """The bootstrap against a loop over rows with the same weights, and against theory."""
 
 import json
+from collections.abc import Callable, Generator
+from typing import Any
 
 import numpy as np
 import pytest
 
+from predilect.models import fan_out
 from predilect.models.errors import DataError
 from predilect.models.evaluation import bootstrap
+from predilect.models.evaluation.areas import areas
 from predilect.models.evaluation.bootstrap import Total, differences, estimates, resample, weights
+from predilect.models.fan_out import Spread
 
 RNG = np.random.default_rng(11)
 N_USERS = 23
@@ -80,3 +85,57 @@ def test_metrics_of_few_or_no_users() -> None:
 def test_totals_over_other_users_are_refused() -> None:
     with pytest.raises(DataError, match="different users"):
         estimates({"a": Total(np.ones(3), np.ones(3)), "b": Total(np.ones(4), np.ones(4))}, seed=0)
+
+
+def _area(scores: np.ndarray, positives: np.ndarray, negatives: np.ndarray) -> float:
+    """Of every pair of a positive and a negative row, how much of its weight is in the right order."""
+    right = np.sign(scores[:, None] - scores[None]) / 2 + 0.5
+    return float(positives @ right @ negatives / (positives.sum() * negatives.sum()))
+
+
+def test_areas_against_all_pairs() -> None:
+    scores = np.round(RNG.normal(size=300), 1)  # many ties
+    clicks, shown = RNG.integers(0, 3, 300).astype(float), RNG.integers(0, 4, 300).astype(float)  # some rows of neither
+    positives = np.array([clicks, clicks * RNG.random(300)])
+    values, drawn = areas(scores, positives, shown, USERS, seed=3, resamples=50)
+    times = weights(N_USERS, seed=3, first=0, last=50)[:, USERS]
+    for kind in range(2):
+        assert values[kind] == pytest.approx(_area(scores, positives[kind], shown), rel=1e-12)
+        expected = [_area(scores, positives[kind] * time, shown * time) for time in times]
+        np.testing.assert_allclose(drawn[kind], expected, rtol=1e-12)
+
+
+def test_areas_without_positives_or_rows() -> None:
+    values, drawn = areas(np.arange(3.0), np.zeros((1, 3)), np.ones(3), np.arange(3), seed=0, resamples=4)
+    assert np.isnan(values).all()
+    assert np.isnan(drawn).all()
+    assert drawn.shape == (1, 4)
+    values, drawn = areas(np.zeros(0), np.zeros((2, 0)), np.zeros(0), np.zeros(0, int), seed=0, resamples=4)
+    assert np.isnan(values).all()
+    assert drawn.shape == (2, 4)
+
+
+def test_resamples_are_the_same_bits_wherever_they_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[int] = []
+
+    def elsewhere(work: Callable[[int], Any], n_jobs: int) -> Generator[tuple[int, Any]]:
+        for job in np.random.default_rng(n_jobs).permutation(n_jobs).tolist():
+            jobs.append(job)
+            yield job, work(job)
+
+    monkeypatch.setattr(bootstrap, "_BLOCK_CELLS", 7 * N_USERS)
+    monkeypatch.setattr("predilect.models.evaluation.areas._JOB_CELLS", 7 * (300 + N_USERS))
+    totals = {"mae": total(ERRORS), "rmse": total(ERRORS**2, root=True)}
+
+    def draws(spread: Spread) -> list[np.ndarray]:
+        found = resample(totals, seed=5, resamples=100, spread=spread)[1]
+        area = areas(ERRORS, np.ones((1, 300)), OTHER, USERS, seed=5, resamples=100, spread=spread)[1]
+        return [*found.values(), area]
+
+    here = draws(Spread())
+    assert [found.tobytes() for found in draws(Spread(3))] == [found.tobytes() for found in here]
+    draws(Spread(2, elsewhere))
+    assert jobs == []  # too little to be sent anywhere
+    monkeypatch.setattr(fan_out, "WORTHWHILE", 1.0)
+    assert [found.tobytes() for found in draws(Spread(2, elsewhere))] == [found.tobytes() for found in here]
+    assert sorted(jobs) == sorted([*range(15)] * 2)
