@@ -7,9 +7,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from predilect.flows import cli_common
 from predilect.tasks import runs
 from predilect.tasks.settings import Settings
 
@@ -103,9 +106,26 @@ def test_doctor_says_what_is_there(tmp_path: Path) -> None:
     assert "does not answer" in bad.stdout
 
 
+def test_sigterm_ends_a_run_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_common, "_start_server", lambda: None)
+    before, closed = signal.getsignal(signal.SIGTERM), []
+
+    def run(_parameters: object) -> dict[str, Any]:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            closed.append(True)
+        return {}
+
+    with pytest.raises(typer.Exit) as left:
+        cli_common.call_flow(lambda: run, None)
+    assert left.value.exit_code == 143
+    assert closed == [True]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
 @pytest.mark.parametrize(
-    ("sent", "code", "compute"),
-    [(signal.SIGINT, 130, "processes"), (signal.SIGTERM, 143, "threads"), (signal.SIGKILL, -9, "threads")],
+    ("sent", "code", "compute"), [(signal.SIGINT, 130, "processes"), (signal.SIGKILL, -9, "threads")]
 )
 def test_a_stopped_run_is_closed(
     tmp_path: Path, ratings_csv: Path, sent: signal.Signals, code: int, compute: str

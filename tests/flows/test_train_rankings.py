@@ -12,7 +12,7 @@ import pytest
 
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.rankings import RankingsModel
-from predilect.tasks import compare, runs
+from predilect.tasks import compare, compute, runs
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.rankings_fit import fit_rankings, split_rankings
 from predilect.tasks.rankings_source import ingest_rankings
@@ -180,6 +180,23 @@ def test_same_seed_same_result_and_finished_candidates_are_reused(
     found = json.loads(Path(again["results_path"]).read_text())
     assert found["search"]["candidates"] == results["search"]["candidates"]
     assert found["segments"] == results["segments"]
+
+
+def test_worker_processes_find_the_same_bits(
+    home: Settings, searched: dict[str, Any], results: dict[str, Any], ballots_csv: Path, tmp_path: Path
+) -> None:
+    """Search, fit and refits there; the candidates that are finished are put away, or the search would take them."""
+    for journal in (home.state / "searches").glob("*.jsonl"):
+        journal.rename(tmp_path / journal.name)
+    with compute.workers(None, 2) as found:  # one cluster for all stages
+        address = found.client.scheduler.address
+        again = _train(ballots_csv, name="towns-elsewhere", compute="dask", scheduler=address)
+    assert again["metrics"] == searched["metrics"]
+    elsewhere = json.loads(Path(again["results_path"]).read_text())
+    for part in ("search", "segments", "overall", "leaderboard", "calibration"):
+        assert elsewhere[part] == results[part]
+    models = [Path(run["model_path"], "arrays.npz").read_bytes() for run in (again, searched)]
+    assert models[0] == models[1]
 
 
 def test_nothing_held_out_and_a_given_k(home: Settings, prefect: None, ballots_csv: Path) -> None:
