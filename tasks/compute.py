@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -62,6 +63,10 @@ class Workers:
         self._slowest: dict[str, float] = {}
         self._looked = -math.inf
         self._found: dict[str, Any] = {}
+
+    def anew(self) -> "Workers":
+        """The same workers, of whom nothing is known yet: not who was given up, nor how long calls take."""
+        return Workers(self.client, self.where, self.patience)
 
     def now(self) -> dict[str, int]:
         """Threads of every worker that is there, by address."""
@@ -278,8 +283,37 @@ def workers_of(parameters: Computed) -> Iterator[Workers | None]:
     if parameters.compute == Compute.threads:
         yield None
         return
-    with workers(parameters.scheduler, parameters.workers) as found:
-        yield found
+    asked = parameters.scheduler, parameters.workers
+    kept = _kept.get()
+    if kept is None:
+        with workers(*asked) as found:
+            yield found
+        return
+    if asked not in kept.found:
+        kept.found[asked] = kept.ends.enter_context(workers(*asked))
+    yield kept.found[asked].anew()
+
+
+@contextmanager
+def workers_kept() -> Iterator[None]:
+    """Meanwhile the workers that `workers_of` gave stay for those who ask for the same later: they start slowly."""
+    with ExitStack() as ends:
+        token = _kept.set(_Kept(ends))
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+
+
+@dataclass
+class _Kept:
+    """Workers that were started, by what was asked for, and what ends them."""
+
+    ends: ExitStack
+    found: dict[tuple[str | None, int | None], Workers] = field(default_factory=dict)
+
+
+_kept: ContextVar[_Kept | None] = ContextVar("kept workers", default=None)
 
 
 def spread_on(workers: Workers | None, n_threads: int | None) -> Spread:

@@ -20,6 +20,7 @@ from predilect import __version__
 from predilect.models.compiled import default_threads
 from predilect.models.errors import DataError, PredilectError
 from predilect.tasks import progress
+from predilect.tasks.compute import workers_kept
 from predilect.tasks.parameters import Parameters
 from predilect.tasks.processes import own_output
 from predilect.tasks.runs import RunFolder, experiment_id, write_json
@@ -100,7 +101,8 @@ def training_run(
         tracker.params(parameters.model_dump(mode="json", exclude={"name", "data_dir"}))
         tracker.artifact(write_json(held.path / "environment.json", _environment()))
         tracker.flush()
-        yield TrainingRun(held.path, tracker, settings, facts)
+        with workers_kept():
+            yield TrainingRun(held.path, tracker, settings, facts)
     except PredilectError as error:
         end = ("FAILED", str(error))
         raise

@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.rankings import RankingsModel
 from predilect.tasks import compare, compute, runs
+from predilect.tasks.compute import Workers
 from predilect.tasks.parameters_rankings import RankingsParameters
 from predilect.tasks.rankings_fit import fit_rankings, split_rankings
 from predilect.tasks.rankings_source import ingest_rankings
@@ -183,14 +186,30 @@ def test_same_seed_same_result_and_finished_candidates_are_reused(
 
 
 def test_worker_processes_find_the_same_bits(
-    home: Settings, searched: dict[str, Any], results: dict[str, Any], ballots_csv: Path, tmp_path: Path
+    home: Settings,
+    searched: dict[str, Any],
+    results: dict[str, Any],
+    ballots_csv: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Search, fit and refits there; the candidates that are finished are put away, or the search would take them."""
+    """Search, fit and refits there, by processes that start once and end with the run.
+
+    The candidates that are finished are put away, or the search would take them.
+    """
     for journal in (home.state / "searches").glob("*.jsonl"):
         journal.rename(tmp_path / journal.name)
-    with compute.workers(None, 2) as found:  # one cluster for all stages
-        address = found.client.scheduler.address
-        again = _train(ballots_csv, name="towns-elsewhere", compute="dask", scheduler=address)
+    started, start = list[Workers](), compute.workers
+
+    @contextmanager
+    def counted(*asked: Any) -> Iterator[Workers]:
+        with start(*asked) as found:
+            started.append(found)
+            yield found
+
+    monkeypatch.setattr(compute, "workers", counted)
+    again = _train(ballots_csv, name="towns-elsewhere", compute="processes", workers=2)
+    assert [found.client.status for found in started] == ["closed"]
     assert again["metrics"] == searched["metrics"]
     elsewhere = json.loads(Path(again["results_path"]).read_text())
     for part in ("search", "segments", "overall", "leaderboard", "calibration"):
