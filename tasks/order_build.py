@@ -18,6 +18,7 @@ from predilect.models.compiled import Threads, threads
 from predilect.models.ratings.orders import count as count_rows
 from predilect.models.ratings.orders import encode, scatter, transpose
 from predilect.tasks import progress
+from predilect.tasks.array_file import ArrayFile
 from predilect.tasks.order_files import FACTS, LEVELS, part_path, seal
 from predilect.tasks.parts import Parts
 
@@ -56,34 +57,40 @@ def _build(parts: Parts, values: NDArray[np.float64], draft: Path, folder: Path,
             scatter(items, users, encode(ratings.astype(np.float32), levels), first, place, index, codes)
 
     def from_order(source: Path, side: str) -> Fill:
+        read = open_blocks(source, side)
+
         def fill(first: int, place: NDArray[np.int64], index: NDArray[np.int32], codes: NDArray[Any]) -> None:
-            for row, block_indptr, block_index, block_codes in blocks(source, side):
+            for row, block_indptr, block_index, block_codes in read():
                 transpose(row, block_indptr, block_index, block_codes, first, place, index, codes)
 
         return fill
 
     with threads(n_threads) as pool:
-        for number, (goal, side, fill) in enumerate(
-            (
-                (draft, "item", from_parts),
-                (folder, "user", from_order(draft, "by_item")),
-                (folder, "item", from_order(folder, "by_user")),
-            )
+        for number, (goal, side, source) in enumerate(
+            ((draft, "item", None), (folder, "user", (draft, "by_item")), (folder, "item", (folder, "by_user")))
         ):
             progress.report("ingest", 0.4 + 0.15 * number, f"sorting, {number + 1} of 3")
             if not part_path(goal, f"by_{side}", "codes").exists():
+                fill = from_parts if source is None else from_order(*source)
                 _sort(goal, f"by_{side}", indptr[side], code_type, fill, pool)
 
 
 def blocks(folder: Path, side: str) -> Iterator[Block]:
-    """An order in runs of rows; only one run's pages stay in memory."""
+    """An order in runs of rows; only one run is in memory."""
+    return open_blocks(folder, side)()
+
+
+def open_blocks(folder: Path, side: str) -> Callable[[], Iterator[Block]]:
+    """What reads an order in runs of rows, any number of times and in any thread."""
     indptr = np.load(part_path(folder, side, "indptr"), allow_pickle=False)
-    for first, last in _ranges(indptr, BLOCK_RATINGS):
-        index, codes = (
-            np.array(np.load(part_path(folder, side, part), mmap_mode="r")[indptr[first] : indptr[last]])
-            for part in ("index", "codes")
-        )
-        yield first, indptr[first : last + 1] - indptr[first], index, codes
+    index, codes = (ArrayFile(part_path(folder, side, part)) for part in ("index", "codes"))
+
+    def read() -> Iterator[Block]:
+        for first, last in _ranges(indptr, BLOCK_RATINGS):
+            run = int(indptr[first]), int(indptr[last])
+            yield first, indptr[first : last + 1] - indptr[first], index.read(*run), codes.read(*run)
+
+    return read
 
 
 def _sort(
@@ -93,8 +100,7 @@ def _sort(
     np.save(part_path(folder, side, "indptr"), indptr)
     drafts = {part: part_path(folder, side, part).with_suffix(".draft") for part in ("index", "codes")}
     kinds = {"index": np.dtype(np.int32), "codes": code_type}
-    for part, draft in drafts.items():
-        np.lib.format.open_memmap(draft, "w+", kinds[part], (int(indptr[-1]),))
+    files = {part: ArrayFile.make(draft, kinds[part], int(indptr[-1])) for part, draft in drafts.items()}
     ranges = _ranges(indptr, RANGE_BYTES // sum(kind.itemsize for kind in kinds.values()))
 
     def sort(number: int) -> None:
@@ -102,8 +108,8 @@ def _sort(
         start, stop = indptr[first], indptr[last]
         arrays = {part: np.empty(stop - start, kind) for part, kind in kinds.items()}
         fill(first, indptr[first:last] - start, arrays["index"], arrays["codes"])
-        for part, draft in drafts.items():
-            np.load(draft, mmap_mode="r+")[start:stop] = arrays[part]
+        for part, file in files.items():
+            file.write(int(start), arrays[part])
 
     pool.run(sort, len(ranges))
     for part, draft in drafts.items():

@@ -36,6 +36,7 @@ def test_make_targets_exist() -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(1200)  # each command has its own
 def test_readme_commands_run(tmp_path: Path) -> None:
     """In the order of the page, in an empty folder, with an empty home."""
     bin_dir = str(Path(sys.executable).parent)

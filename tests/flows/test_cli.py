@@ -150,7 +150,7 @@ def test_a_stopped_run_is_closed(
         os.killpg(process.pid, sent)
     else:
         process.send_signal(sent)
-    assert process.wait(timeout=60) == code
+    assert process.wait(timeout=240) == code
     errors = (tmp_path / "stderr").read_text()
     assert json.loads(_run(tmp_path, "runs", "--json").stdout)[0]["status"] == "KILLED"
     if sent != signal.SIGKILL:

@@ -1,10 +1,12 @@
 """Ingestion out of core: what it makes is what ingestion in memory makes; killed anywhere, it goes on."""
 
+import ast
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,21 @@ def test_many_different_ratings_are_kept_as_floats(tmp_path: Path) -> None:
     path.write_text("\n".join(["user,item,rating", *lines, ""]))
     folder = same_as_in_memory(path, tmp_path)
     assert open_orders(folder / "orders")[0].codes.dtype == np.float32
+
+
+def test_headers_of_arrays_are_read_by_one_thread(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy reads them by `ast`, which is not safe in several (python/cpython issue 106905)."""
+    read, by = ast.literal_eval, set[int]()
+
+    def noted(text: str) -> Any:
+        by.add(threading.get_ident())
+        return read(text)
+
+    monkeypatch.setattr(ast, "literal_eval", noted)
+    large.ingest_large(str(source), None, tmp_path / "large", n_threads=3)
+    assert by == {threading.get_ident()}
 
 
 def test_published_set_is_the_same(data_dir: Path, tmp_path: Path) -> None:
