@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,12 @@ import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The commands of the README take the longest and come first, then files of many tests: all processes end together."""
+    n_tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.name != "test_docs.py", -n_tests[item.path]))
 
 
 @pytest.fixture(scope="session")
