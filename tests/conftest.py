@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The commands of the README take the longest and come first, then files of many tests: all processes end together."""
+    """The README's commands take longest and come first, then files of many tests: so all processes end together."""
     n_tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path.name != "test_docs.py", -n_tests[item.path]))
 
