@@ -46,6 +46,16 @@ class Compute(StrEnum):
     dask = "dask"
 
 
+def compute_field(what: str, more: str = "") -> Any:
+    """Where the work is done, as a parameter. what: the work, with its verb. more: what else is to be said."""
+    return Field(
+        default=Compute.threads,
+        title="Compute",
+        description=f"Where {what}: threads of this process; processes of this machine; dask: the workers of a "
+        f"scheduler, or processes where none is given. Same result for any.{more}",
+    )
+
+
 class Duplicates(StrEnum):
     """What happens to a (user, item) pair that is rated more than once."""
 
@@ -273,12 +283,7 @@ class RatingsParameters(RatingsData):
         default=VBConfig.restarts, ge=1, le=100, title="Restarts", description="1 to 100; the best bound is kept."
     )
 
-    compute: Compute = Field(
-        default=Compute.threads,
-        title="Compute",
-        description="Where fits, folds and repeats run: threads of this process; processes of this machine; dask: the "
-        "workers of a scheduler, or processes where none is given. Same result for any. The last two: mf or gmf only.",
-    )
+    compute: Compute = compute_field("fits, folds and repeats run", " The last two: mf or gmf only.")
     scheduler: str | None = Field(
         default=None, title="Dask scheduler", description="Its address, such as tcp://10.0.0.1:8786; with compute dask."
     )

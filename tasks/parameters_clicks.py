@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from predilect.models.clicks.config import ClicksConfig, ModelName
 from predilect.models.errors import ParameterError
 from predilect.models.evaluation.splits import parse_split
-from predilect.tasks.parameters import Compute, Parameters, as_in_ratings, check_scheduler, columns_in
+from predilect.tasks.parameters import Compute, Parameters, as_in_ratings, check_scheduler, columns_in, compute_field
 
 AUTO, NONE = "auto", "none"
 NO_CONTEXT = "no-context"
@@ -133,12 +133,7 @@ class ClicksFitParameters(Parameters):
     resamples: int = Field(
         default=1000, ge=100, le=100_000, title="Bootstrap resamples", description="100 to 100000, by group."
     )
-    compute: Compute = Field(
-        default=Compute.threads,
-        title="Compute",
-        description="Where products over the rows and resamples run: threads of this process; processes of this "
-        "machine; dask: the workers of a scheduler, or processes where none is given. Same result for any.",
-    )
+    compute: Compute = compute_field("products over the rows and resamples run")
     scheduler: str | None = as_in_ratings("scheduler")
     workers: int | None = as_in_ratings("workers")
 

@@ -9,7 +9,7 @@ from predilect.models.errors import ParameterError
 from predilect.models.evaluation.splits import parse_split
 from predilect.models.rankings.ballots import MENU_HELP
 from predilect.models.rankings.config import RankingsConfig
-from predilect.tasks.parameters import Compute, Parameters, as_in_ratings, check_scheduler, columns_in
+from predilect.tasks.parameters import Compute, Parameters, as_in_ratings, check_scheduler, columns_in, compute_field
 
 AUTO = "auto"
 MOST_COMPONENTS = 100
@@ -174,12 +174,7 @@ class RankingsParameters(Parameters):
         title="Most passes",
         description="1 to 10000000 over the ballots, in the final climb.",
     )
-    compute: Compute = Field(
-        default=Compute.threads,
-        title="Compute",
-        description="Where passes over ballots, folds and refits run: threads of this process; processes of this "
-        "machine; dask: the workers of a scheduler, or processes where none is given. Same result for any.",
-    )
+    compute: Compute = compute_field("passes over ballots, folds and refits run")
     scheduler: str | None = as_in_ratings("scheduler")
     workers: int | None = as_in_ratings("workers")
     resamples: int = Field(

@@ -68,7 +68,8 @@ class Blocks:
     @cached_property
     def _file(self) -> pq.ParquetFile:
         try:
-            return pq.ParquetFile(self.data)
+            # With pre_buffer, every column chunk that has been read stays in memory until the file is closed.
+            return pq.ParquetFile(self.data, pre_buffer=False)
         except FileNotFoundError:
             raise DataError(f"data = {str(self.data)!r}: no such file; correct the path.") from None
         except (OSError, pa.ArrowException) as error:

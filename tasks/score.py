@@ -17,7 +17,7 @@ from predilect.models.ids import IdMap
 from predilect.models.rankings import RankingsModel
 from predilect.models.ratings.model import RatingsModel
 from predilect.tasks.clicks_score import score_clicks
-from predilect.tasks.parameters import Compute, Given, as_in_ratings, check_scheduler
+from predilect.tasks.parameters import Compute, Given, as_in_ratings, check_scheduler, compute_field
 from predilect.tasks.parquet_blocks import Answer, Blocks
 from predilect.tasks.score_blocks import choose_model, facts_of, write_blocks
 from predilect.tasks.settings import Settings
@@ -48,12 +48,7 @@ class ScoreParameters(Given):
         default="champion", title="Model", description="champion, challenger, a version's number, or a run's name."
     )
     threads: int | None = as_in_ratings("threads")
-    compute: Compute = Field(
-        default=Compute.threads,
-        title="Compute",
-        description="Where blocks of rows are scored: threads of this process; processes of this machine; dask: the "
-        "workers of a scheduler, or processes where none is given. Same bytes for any.",
-    )
+    compute: Compute = compute_field("blocks of rows are scored")
     scheduler: str | None = as_in_ratings("scheduler")
     workers: int | None = as_in_ratings("workers")
 
