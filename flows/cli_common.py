@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,10 +15,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from predilect.models.errors import PredilectError
 from predilect.tasks import progress, runs
-from predilect.tasks.interrupts import uninterrupted
+from predilect.tasks.interrupts import stoppable, uninterrupted
 from predilect.tasks.output import need_space
 from predilect.tasks.settings import Settings
 
+log = logging.getLogger(__name__)
 ROOM = 200e6  # bytes that the databases of Prefect and MLflow and a small run take
 
 out, err = Console(), Console(stderr=True)
@@ -62,50 +64,47 @@ def run_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: An
         )
 
 
-def call_flow(flow: Callable[[], Callable[[Any], dict[str, Any]]], parameters: Any) -> dict[str, Any]:
-    """Run the flow that `flow()` imports, with progress on stderr; what it returns."""
+def call_flow(
+    flow: Callable[[], Callable[[Any], dict[str, Any]]],
+    parameters: Any,
+    stopped: str = "The run is marked KILLED and nothing half-written was left.",
+) -> dict[str, Any]:
+    """Run the flow that `flow()` imports, with progress on stderr; what it returns.
+
+    stopped: what the user is told after Ctrl-C or SIGTERM.
+    """
     need_space(Settings().state, ROOM)
-    terminated: list[int] = []
-    try:
-        with contextlib.redirect_stdout(sys.stderr), show_progress(), _terminated_as_interrupted() as terminated:
-            run = flow()
-            _start_server()
-            return run(parameters)
-    except KeyboardInterrupt:
-        err.print("Stopped. The run is marked KILLED and nothing half-written was left.")
-        raise typer.Exit(143 if terminated else 130) from None
-    except RuntimeError as error:
-        if "Prefect API server" not in str(error):
+    with stoppable() as signals:
+        try:
+            with contextlib.redirect_stdout(sys.stderr), show_progress():
+                run = flow()
+                _start_server()
+                return run(parameters)
+        except BaseException as error:
+            if signals or isinstance(error, KeyboardInterrupt):  # an interrupted library may raise anything
+                log.debug("Stopped.", exc_info=True)
+                err.print(f"Stopped. {stopped}")
+                raise typer.Exit(128 + next(iter(signals), signal.SIGINT)) from None
+            if told := _told(error):
+                raise told from error
             raise
-        raise PredilectError(
+
+
+def _told(error: BaseException) -> PredilectError | None:
+    """What to do about an error of Prefect's server."""
+    import httpx
+
+    if isinstance(error, RuntimeError) and "Prefect API server" in str(error):
+        return PredilectError(
             f"Prefect's temporary server did not start ({error}); free memory or disk space, or start a server with "
             "`prefect server start` and set PREFECT_API_URL to its address."
-        ) from error
-    except Exception as error:
-        import httpx
-
-        if not isinstance(error, httpx.TransportError):
-            raise
-        raise PredilectError(
+        )
+    if isinstance(error, httpx.TransportError):
+        return PredilectError(
             f"The Prefect server does not answer any more ({error}); what the run has found is kept in its folder. "
             "Start the server with `predilect up`, and run again."
-        ) from error
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[list[int]]:
-    """A SIGTERM ends the run as Ctrl-C does, so nothing that it started is left; the signals that came."""
-    came: list[int] = []
-
-    def stop(sent: int, _frame: object) -> None:
-        came.append(sent)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield came
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        )
+    return None
 
 
 def _start_server() -> None:

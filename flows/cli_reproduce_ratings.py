@@ -1,8 +1,6 @@
 """`predilect reproduce table2` and so on: the tables and figures of the ratings paper."""
 
-import contextlib
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +16,9 @@ from predilect.flows.cli_common import (
     SeedOption,
     SetOption,
     ThreadsOption,
-    err,
+    call_flow,
     out,
     plain,
-    show_progress,
 )
 
 ABOUT = {
@@ -60,19 +57,19 @@ def _command(experiment: str) -> Callable[..., None]:
     return run
 
 
+def _flow() -> Callable[[Any], dict[str, Any]]:
+    from predilect.flows.reproduce_ratings import reproduce_paper
+
+    return reproduce_paper
+
+
 def _run(parameters: Any, as_json: bool) -> None:
     from predilect.tasks import ratings_reproduce_output as output
     from predilect.tasks.ratings_reproduce import datasets
 
     datasets(parameters)  # before Prefect is even imported
-    try:
-        with contextlib.redirect_stdout(sys.stderr), show_progress():
-            from predilect.flows.reproduce_ratings import reproduce_paper
-
-            summary = reproduce_paper(parameters)
-    except KeyboardInterrupt:
-        err.print("Stopped. What was finished is kept: the same command goes on from there.")
-        raise typer.Exit(130) from None
+    stopped = "What was finished is kept: the same command goes on from there."
+    summary = call_flow(_flow, parameters, stopped)
     if as_json:
         print(json.dumps(summary))
         return

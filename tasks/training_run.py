@@ -21,6 +21,7 @@ from predilect.models.compiled import default_threads
 from predilect.models.errors import DataError, PredilectError
 from predilect.tasks import progress
 from predilect.tasks.compute import workers_kept
+from predilect.tasks.interrupts import stop_asked
 from predilect.tasks.parameters import Parameters
 from predilect.tasks.processes import own_output
 from predilect.tasks.runs import RunFolder, experiment_id, write_json
@@ -103,20 +104,13 @@ def training_run(
         tracker.flush()
         with workers_kept():
             yield TrainingRun(held.path, tracker, settings, facts)
-    except PredilectError as error:
-        end = ("FAILED", str(error))
-        raise
-    except OSError as error:
-        end = ("FAILED", str(error))
-        raise DataError(
-            f"{error.filename or held.path}: {error.strerror or error}; free space or set PREDILECT_HOME to a folder "
-            "that can be written, then run again."
-        ) from error
-    except Exception as error:
-        end = ("FAILED", f"{type(error).__name__}: {error}")
-        raise
-    except BaseException:  # Ctrl-C, or a cancelled flow run
-        end = ("KILLED", "Stopped by the user.")
+    except BaseException as error:
+        end = _end(error)
+        if isinstance(error, OSError) and end[0] == "FAILED":
+            raise DataError(
+                f"{error.filename or held.path}: {error.strerror or error}; free space or set PREDILECT_HOME to a "
+                "folder that can be written, then run again."
+            ) from error
         raise
     finally:
         noted = False
@@ -127,6 +121,13 @@ def training_run(
         except OSError as error:  # a full disk: the next command closes the run
             log.warning("The end of the run could not be noted in %s (%s).", held.path, error)
         held.release(ended=noted)
+
+
+def _end(error: BaseException) -> tuple[str, str]:
+    """How a run has ended that raised this, and why."""
+    if stop_asked() or not isinstance(error, Exception):  # or a cancelled flow run
+        return "KILLED", "Stopped by the user."
+    return "FAILED", str(error) if isinstance(error, PredilectError | OSError) else f"{type(error).__name__}: {error}"
 
 
 def _stem(data: str) -> str:

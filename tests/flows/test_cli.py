@@ -14,7 +14,10 @@ import typer
 
 from predilect.flows import cli_common
 from predilect.tasks import runs
+from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.settings import Settings
+from predilect.tasks.tracking import store
+from predilect.tasks.training_run import training_run
 
 COMMAND = str(Path(sys.executable).with_name("predilect"))
 
@@ -106,22 +109,41 @@ def test_doctor_says_what_is_there(tmp_path: Path) -> None:
     assert "does not answer" in bad.stdout
 
 
-def test_sigterm_ends_a_run_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("raised", [None, RuntimeError("of a library that was interrupted"), OSError("closed")])
+def test_a_signal_stops_a_run_whatever_it_raises_then(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    sent: signal.Signals,
+    code: int,
+    raised: Exception | None,
+) -> None:
     monkeypatch.setattr(cli_common, "_start_server", lambda: None)
-    before, closed = signal.getsignal(signal.SIGTERM), []
+    monkeypatch.setenv("PREDILECT_HOME", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts without
+    before = signal.getsignal(signal.SIGTERM)
 
     def run(_parameters: object) -> dict[str, Any]:
-        try:
-            signal.raise_signal(signal.SIGTERM)
-        finally:
-            closed.append(True)
+        with training_run(RatingsParameters(data="x", name="stopped"), "ratings", None):
+            try:
+                signal.raise_signal(sent)
+            except KeyboardInterrupt:
+                if raised:
+                    raise raised from None
+                raise
         return {}
 
     with pytest.raises(typer.Exit) as left:
         cli_common.call_flow(lambda: run, None)
-    assert left.value.exit_code == 143
-    assert closed == [True]
+    assert left.value.exit_code == code
+    assert "Stopped. The run is marked KILLED" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.signal(signal.SIGINT, heard) == signal.default_int_handler
+    with store(Settings()) as client:
+        found = client.get_run(runs.mlflow_id(Settings().runs / "stopped") or "")
+    assert found.info.status == "KILLED"
 
 
 @pytest.mark.parametrize(
@@ -152,8 +174,9 @@ def test_a_stopped_run_is_closed(
         os.killpg(process.pid, sent)
     else:
         process.send_signal(sent)
-    assert process.wait(timeout=240) == code
+    left_with = process.wait(timeout=240)
     errors = (tmp_path / "stderr").read_text()
+    assert left_with == code, errors
     assert json.loads(_run(tmp_path, "runs", "--json").stdout)[0]["status"] == "KILLED"
     if sent != signal.SIGKILL:
         assert errors.splitlines()[-1].startswith("Stopped.")

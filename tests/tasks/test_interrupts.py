@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from predilect.tasks.interrupts import uninterrupted
+from predilect.tasks.interrupts import stop_asked, stoppable, uninterrupted
 
 BLOCKED = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
 
@@ -26,3 +26,30 @@ def test_ctrl_c_waits_and_does_not_reach_what_is_started() -> None:
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with uninterrupted():
         pass
+
+
+def test_what_came_meanwhile_is_known_until_the_end() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def stop() -> None:
+        with stoppable() as signals:
+            try:
+                with uninterrupted():
+                    signal.raise_signal(signal.SIGINT)
+                    assert not stop_asked()
+            finally:
+                assert stop_asked()
+                assert signals == [signal.SIGINT]
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert not stop_asked()
+    assert signal.signal(signal.SIGINT, before) == signal.default_int_handler
+
+
+def test_an_ignored_ctrl_c_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with stoppable() as signals, uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+    assert signals == []
+    assert signal.signal(signal.SIGINT, before) == signal.SIG_IGN
