@@ -19,7 +19,7 @@ from predilect.tasks.canonical import CanonicalRatings, Coded
 from predilect.tasks.datasets import fetch, find, public_set
 from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.output import new_folder
-from predilect.tasks.rating_scale import doubts
+from predilect.tasks.rating_scale import distinct, doubts
 from predilect.tasks.readers import AUTO, choose
 from predilect.tasks.readers.base import Chunk, Reader, Reading, gather
 from predilect.tasks.readers.source import Source, base_name
@@ -183,11 +183,11 @@ def _canonical(reading: Reading, label: str, options: IngestOptions) -> tuple[Ca
     )
     where = chunk.where
     del chunk
-    values, counts = checks.distinct(table.ratings)
+    values, counts = distinct(table.ratings)
     checks.check_enough(len(table), table.users.names, table.items.names, values, label)
     scale, inferred = checks.choose_scale(values, reading.scale, options)
     if inferred:
-        reading.warnings += doubts(values, counts, scale)
+        reading.warnings += doubts(values, counts, len(table), scale)
     if not options.leave_to_contract:
         checks.check_scale(values, scale, table.ratings, label, where)
     table, scale, merged = checks.merge(table, scale, options, label, where, reading.warnings)

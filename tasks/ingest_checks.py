@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from predilect.models.errors import DataError, ParameterError
@@ -53,14 +52,6 @@ class IngestOptions:
             raise ParameterError(f"scale_low = {self.scale_low:g} must be below scale_high = {self.scale_high:g}.")
         if self.scale_step is not None and self.scale_step < 0:
             raise ParameterError(f"scale_step = {self.scale_step:g} is negative; give a step, or 0 for continuous.")
-
-
-def distinct(ratings: Values) -> tuple[Values, NDArray[np.int64]]:
-    """The different ratings in ascending order, and how many rows have each."""
-    found = pc.value_counts(pa.array(ratings))
-    values = found.field("values").to_numpy()
-    order = np.argsort(values)
-    return values[order], found.field("counts").to_numpy()[order]
 
 
 def refuse_empty(n_rows: int, reading: Reading, label: str) -> None:

@@ -29,7 +29,7 @@ from predilect.tasks.merge_large import merge_parts, merged_parts, put_in_place,
 from predilect.tasks.order_build import build_orders
 from predilect.tasks.output import cannot_write, need_space
 from predilect.tasks.parts import SIDES, Parts, write_parts
-from predilect.tasks.rating_scale import doubts, on_scale
+from predilect.tasks.rating_scale import all_kept, distinct_of_parts, doubts, on_scale
 from predilect.tasks.readers.base import Scale
 from predilect.tasks.repeats import scale_of_means
 from predilect.tasks.runs import MANIFEST, read_json, write_json
@@ -86,12 +86,12 @@ def open_parts(folder: Path) -> Parts:
 def _manifest(asked: Asked, reading: Any, parts: Parts, draft: Path, n_threads: int) -> dict[str, Any]:
     """Check the ratings, build the orders, and say what there is."""
     label, warnings = asked.label, reading.warnings
-    values, counts = _distinct(parts)
+    values, counts = distinct_of_parts(parts.column("rating"))
     checks.check_enough(parts.n_rows, parts.names["user"], parts.names["item"], values, label)
     scale, inferred = checks.choose_scale(values, reading.scale, asked.options)
     if inferred:
-        warnings += doubts(values, counts, scale)
-    _check_scale(parts, values, counts, scale, label)
+        warnings += doubts(values, counts, parts.n_rows, scale)
+    _check_scale(parts, values, scale, label)
     if "fold" in reading.columns:
         warnings.append("the publisher's folds are left out: out of core the test part is chosen by a hash")
     n_read = parts.n_rows
@@ -139,7 +139,7 @@ def _one_a_pair(
     merged = merged_parts(parts, draft / MERGED)
     if merged is None:
         return parts, 0
-    build(merged[0], _distinct(merged[0])[0])
+    build(merged[0], distinct_of_parts(merged[0].column("rating"))[0])
     return merged
 
 
@@ -185,28 +185,16 @@ def _rows(asked: Asked) -> int:
     return total
 
 
-def _distinct(parts: Parts) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The different ratings in ascending order, and how many rows have each."""
-    found: dict[float, int] = {}
+def _check_scale(parts: Parts, values: NDArray[np.float64], scale: Scale, label: str) -> None:
+    """Raise DataError when a rating is off the scale. values: the different ratings, as far as they are kept."""
+    if all_kept(values) and on_scale(values, scale).all():
+        return
+    row, n_wrong, place, rating = 0, 0, "", 0.0
     for ratings in parts.column("rating"):
-        values, counts = checks.distinct(ratings)
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            found[value] = found.get(value, 0) + count
-    ordered = sorted(found)
-    return np.array(ordered), np.array([found[value] for value in ordered], np.int64)
-
-
-def _check_scale(
-    parts: Parts, values: NDArray[np.float64], counts: NDArray[np.int64], scale: Scale, label: str
-) -> None:
-    """Raise DataError when a rating is off the scale."""
-    wrong = ~on_scale(values, scale)
-    row = 0
-    for ratings in parts.column("rating") if wrong.any() else ():
-        there = np.flatnonzero(np.isin(ratings, values[wrong]))
-        if len(there):
-            first = ratings[there[0]]
-            raise checks.off_scale(
-                parts.where(row + int(there[0])), first, int(counts[wrong].sum()), parts.n_rows, scale, label
-            )
+        wrong = np.flatnonzero(~on_scale(ratings, scale))
+        if len(wrong) and not n_wrong:
+            place, rating = parts.where(row + int(wrong[0])), ratings[wrong[0]]
+        n_wrong += len(wrong)
         row += len(ratings)
+    if n_wrong:
+        raise checks.off_scale(place, rating, n_wrong, parts.n_rows, scale, label)

@@ -21,6 +21,7 @@ from predilect.tasks import progress
 from predilect.tasks.array_file import ArrayFile
 from predilect.tasks.order_files import FACTS, LEVELS, part_path, seal
 from predilect.tasks.parts import Parts
+from predilect.tasks.rating_scale import all_kept
 
 RANGE_BYTES = 1 << 29
 """What a thread's range of rows may take in memory (one row is always taken whole)."""
@@ -35,7 +36,7 @@ Fill = Callable[[int, NDArray[np.int64], NDArray[np.int32], NDArray[Any]], None]
 
 
 def build_orders(parts: Parts, values: NDArray[np.float64], folder: Path, n_threads: int) -> None:
-    """Write both orders of all ratings into `folder`. values: the distinct ratings, rising."""
+    """Write both orders of all ratings into `folder`. values: the distinct ratings, rising, as far as they are kept."""
     draft = folder / "unsorted"
     if not (folder / FACTS).exists():
         draft.mkdir(exist_ok=True)
@@ -46,7 +47,7 @@ def build_orders(parts: Parts, values: NDArray[np.float64], folder: Path, n_thre
 
 def _build(parts: Parts, values: NDArray[np.float64], draft: Path, folder: Path, n_threads: int) -> None:
     levels = np.unique(values.astype(np.float32))
-    if len(levels) > MOST_LEVELS:
+    if len(levels) > MOST_LEVELS or not all_kept(values):
         levels = np.empty(0, np.float32)
     np.save(folder / LEVELS, levels)
     code_type = encode(np.empty(0, np.float32), levels).dtype

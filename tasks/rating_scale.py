@@ -1,6 +1,10 @@
 """The rating scale of a table: as given, or inferred from the ratings, with a warning where that looks wrong."""
 
+from collections.abc import Iterable
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from predilect.tasks.readers.base import Scale
@@ -9,6 +13,8 @@ MAX_LEVELS = 101
 """More levels than a scale of 0 to 100 by ones: continuous."""
 SMALL = 11
 """So few whole-number levels are stars even when most are unused."""
+MOST_DISTINCT = 2**20
+"""Different ratings that are kept of a source that is not in memory; as many or more lie on no scale of steps."""
 _FRACTIONS = (0.5, 0.25, 0.1, 0.05)
 
 Values = NDArray[np.float64]
@@ -44,11 +50,12 @@ def on_scale(ratings: Values, scale: Scale) -> NDArray[np.bool_]:
     return legal
 
 
-def doubts(values: Values, counts: NDArray[np.int64], scale: Scale) -> list[str]:
-    """What makes an inferred scale look wrong. values: distinct, sorted; counts: rows with each value."""
-    found, n_rows = [], int(counts.sum())
+def doubts(values: Values, counts: NDArray[np.int64], n_rows: int, scale: Scale) -> list[str]:
+    """What makes an inferred scale look wrong. values: distinct, sorted; counts: of the rows with each value."""
+    found = []
     whole = bool((values == np.round(values)).all())
-    span = f"{len(values):,} different {'whole ' * whole}numbers from {values[0]:g} to {values[-1]:g}"
+    least = "" if all_kept(values) else "at least "
+    span = f"{least}{len(values):,} different {'whole ' * whole}numbers from {values[0]:g} to {values[-1]:g}"
     if scale.step is None and whole:
         found.append(f"the ratings are {span}: they look like ids, counts or times; check which column is the rating")
     elif scale.step is None and values[-1] - values[0] > 1000:
@@ -62,3 +69,34 @@ def doubts(values: Values, counts: NDArray[np.int64], scale: Scale) -> list[str]
     if counts[top] > 0.99 * n_rows:
         found.append(f"{counts[top] / n_rows:.1%} of the ratings are {values[top]:g}: there is little to learn")
     return found
+
+
+def distinct(ratings: Values) -> tuple[Values, NDArray[np.int64]]:
+    """The different ratings in ascending order, and how many rows have each."""
+    found = pc.value_counts(pa.array(ratings))
+    values = found.field("values").to_numpy()
+    order = np.argsort(values)
+    return values[order], found.field("counts").to_numpy()[order]
+
+
+def all_kept(values: Values) -> bool:
+    """Whether these, of `distinct_of_parts`, are all different ratings that there are."""
+    return len(values) < MOST_DISTINCT
+
+
+def distinct_of_parts(parts: Iterable[Values]) -> tuple[Values, NDArray[np.int64]]:
+    """The same of parts; of more than `MOST_DISTINCT` the lowest, the highest and most of the frequent ones."""
+    values, counts = np.empty(0), np.empty(0, np.int64)
+    for ratings in parts:
+        more, more_counts = distinct(ratings)
+        both, both_counts = np.concatenate([values, more]), np.concatenate([counts, more_counts])
+        values, first, place = np.unique(both, return_index=True, return_inverse=True)
+        counts = both_counts[first]
+        again = np.ones(len(both), bool)
+        again[first] = False
+        counts[place[again]] += both_counts[again]
+        if len(values) > MOST_DISTINCT:
+            frequent = np.argsort(-counts[1:-1], kind="stable")[: MOST_DISTINCT - 2] + 1
+            kept = np.sort(np.concatenate([[0], frequent, [len(values) - 1]]))
+            values, counts = values[kept], counts[kept]
+    return values, counts

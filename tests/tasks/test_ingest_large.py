@@ -18,7 +18,7 @@ import pytest
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.ratings.orders import by_user_and_item
 from predilect.tasks import ingest_large as large
-from predilect.tasks import merge_large, order_build, parts
+from predilect.tasks import merge_large, order_build, parts, rating_scale
 from predilect.tasks.ingest import ingest_ratings
 from predilect.tasks.ingest_checks import IngestOptions
 from predilect.tasks.order_files import open_orders
@@ -73,7 +73,9 @@ def test_text_with_string_ids_and_times_in_milliseconds(tmp_path: Path) -> None:
     assert "divided by 1,000" in manifest["warnings"][0]
 
 
-def test_many_different_ratings_are_kept_as_floats(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [300, 2**20])
+def test_many_different_ratings_are_kept_as_floats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(rating_scale, "MOST_DISTINCT", most)
     rng = np.random.default_rng(1)
     pairs = rng.choice(400 * 400, 70_000, replace=False)
     lines = [f"{p // 400},{p % 400},{x:.9f}" for p, x in zip(pairs.tolist(), rng.normal(size=70_000), strict=True)]
@@ -137,6 +139,20 @@ def test_rating_off_the_scale_is_found_where_it_is(source: Path, tmp_path: Path)
     with pytest.raises(DataError, match=r"row \d+: the rating 5 is off the scale 1 to 4 in steps of 1 \([\d,]+ of"):
         large.ingest_large(
             str(source), None, tmp_path / "large", IngestOptions(scale_low=1, scale_high=4, scale_step=1)
+        )
+
+
+def test_of_more_different_ratings_than_are_kept_all_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rating_scale, "MOST_DISTINCT", 300)
+    rng = np.random.default_rng(1)
+    pairs = rng.choice(100 * 100, 5000, replace=False)
+    ratings = rng.permutation(np.arange(5000) % 1000 / 250 + 1)  # 5 times each of 1,000 ratings
+    pq.write_table(pa.table({"user": pairs // 100, "item": pairs % 100, "rating": ratings}), tmp_path / "r.parquet")
+    with pytest.raises(DataError, match=r"off the scale 1 to 5 in steps of 0.5 \(4,960 of 5,000 ratings are\)"):
+        large.ingest_large(
+            str(tmp_path / "r.parquet"), None, tmp_path / "large", IngestOptions(scale_high=5, scale_step=0.5)
         )
 
 

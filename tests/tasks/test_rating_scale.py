@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from predilect.tasks.rating_scale import doubts, infer_step, on_scale
+from predilect.tasks import rating_scale
+from predilect.tasks.rating_scale import all_kept, distinct, distinct_of_parts, doubts, infer_step, on_scale
 from predilect.tasks.readers.base import Scale
 
 
@@ -42,9 +43,29 @@ def test_inferred_levels(values: list[float], levels: list[float] | None) -> Non
 )
 def test_doubts_about_a_scale(values: np.ndarray, counts: np.ndarray, doubt: str) -> None:
     low, high = float(values[0]), float(values[-1])
-    found = doubts(values, counts.astype(np.int64), Scale(low, high, infer_step(values, low, high)))
+    found = doubts(values, counts.astype(np.int64), int(counts.sum()), Scale(low, high, infer_step(values, low, high)))
     assert any(doubt in text for text in found)
 
 
 def test_no_doubts_about_stars() -> None:
-    assert doubts(np.arange(1.0, 6), np.array([5, 9, 30, 40, 20]), Scale(1, 5, 1)) == []
+    assert doubts(np.arange(1.0, 6), np.array([5, 9, 30, 40, 20]), 104, Scale(1, 5, 1)) == []
+
+
+@pytest.mark.parametrize("most", [50, 2**20])
+def test_different_ratings_of_parts(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(rating_scale, "MOST_DISTINCT", most)
+    rng = np.random.default_rng(4)
+    ratings = np.where(rng.random(3000) < 0.5, rng.integers(1, 6, 3000), np.round(rng.normal(3, 5, 3000), 1)) + 0.0
+    values, counts = distinct_of_parts(np.array_split(ratings, 7))
+    all_values, all_counts = distinct(ratings)
+    assert len(all_values) > 100
+    assert all_kept(values) == (most > 100)
+    if all_kept(values):
+        np.testing.assert_array_equal(values, all_values)
+        np.testing.assert_array_equal(counts, all_counts)
+        return
+    assert len(values) == most
+    assert (values[0], values[-1]) == (all_values[0], all_values[-1])
+    assert (np.diff(values) > 0).all()
+    stars = np.isin(all_values, range(1, 6))
+    np.testing.assert_array_equal(counts[np.isin(values, range(1, 6))], all_counts[stars])
