@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from predilect.models.errors import PredilectError
-from predilect.tasks import progress, runs
-from predilect.tasks.interrupts import stoppable, uninterrupted
+from predilect.tasks import progress, runs, temporary_server
+from predilect.tasks.interrupts import stoppable
 from predilect.tasks.output import need_space
 from predilect.tasks.settings import Settings
 
@@ -77,45 +77,27 @@ def call_flow(
     with stoppable() as signals:
         try:
             with contextlib.redirect_stdout(sys.stderr), show_progress():
+                wait_for_server = temporary_server.start()
                 run = flow()
-                _start_server()
+                # What every run loads later is loaded while the server starts.
+                import great_expectations  # noqa: F401
+                import mlflow  # noqa: F401
+
+                wait_for_server()
                 return run(parameters)
         except BaseException as error:
             if signals or isinstance(error, KeyboardInterrupt):  # an interrupted library may raise anything
                 log.debug("Stopped.", exc_info=True)
                 err.print(f"Stopped. {stopped}")
                 raise typer.Exit(128 + next(iter(signals), signal.SIGINT)) from None
-            if told := _told(error):
-                raise told from error
+            import httpx
+
+            if isinstance(error, httpx.TransportError):
+                raise PredilectError(
+                    f"The Prefect server does not answer any more ({error}); what the run has found is kept in its "
+                    "folder. Start the server with `predilect up`, and run again."
+                ) from error
             raise
-
-
-def _told(error: BaseException) -> PredilectError | None:
-    """What to do about an error of Prefect's server."""
-    import httpx
-
-    if isinstance(error, RuntimeError) and "Prefect API server" in str(error):
-        return PredilectError(
-            f"Prefect's temporary server did not start ({error}); free memory or disk space, or start a server with "
-            "`prefect server start` and set PREFECT_API_URL to its address."
-        )
-    if isinstance(error, httpx.TransportError):
-        return PredilectError(
-            f"The Prefect server does not answer any more ({error}); what the run has found is kept in its folder. "
-            "Start the server with `predilect up`, and run again."
-        )
-    return None
-
-
-def _start_server() -> None:
-    """Prefect's temporary server, where there is no other: the run needs it to its end, which may be by Ctrl-C."""
-    from prefect.settings import PREFECT_API_URL
-
-    if not PREFECT_API_URL.value():
-        from prefect.server.api.server import SubprocessASGIServer
-
-        with uninterrupted():
-            SubprocessASGIServer().start()
 
 
 @contextlib.contextmanager

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
+# What Prefect's temporary servers here do without, as those of the command line.
+os.environ.setdefault("PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED", "false")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The README's commands take longest and come first, then files of many tests: so all processes end together."""
     n_tests = Counter(item.path for item in items)

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from predilect.models.errors import DataError, ParameterError
 from predilect.models.ids import IdMap
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class FeatureEncoder:
 
     def __init__(
         self,
-        texts: dict[str, TfidfVectorizer],
+        texts: "dict[str, TfidfVectorizer]",
         categories: dict[str, IdMap],
         numbers: dict[str, tuple[float, float]],
         options: TextOptions,
@@ -155,7 +157,9 @@ class FeatureEncoder:
         return cls(texts, categories, numbers, options)
 
 
-def _vectorizer(options: TextOptions, vocabulary: dict[str, int] | None = None) -> TfidfVectorizer:
+def _vectorizer(options: TextOptions, vocabulary: dict[str, int] | None = None) -> "TfidfVectorizer":
+    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import
+
     return TfidfVectorizer(
         min_df=1 if vocabulary is not None else options.min_lines,
         max_features=options.max_words,
@@ -164,7 +168,7 @@ def _vectorizer(options: TextOptions, vocabulary: dict[str, int] | None = None) 
     )
 
 
-def _fit_text(column: Sequence[str], options: TextOptions) -> TfidfVectorizer:
+def _fit_text(column: Sequence[str], options: TextOptions) -> "TfidfVectorizer":
     words = _vectorizer(options)
     try:
         words.fit(column)
@@ -173,7 +177,7 @@ def _fit_text(column: Sequence[str], options: TextOptions) -> TfidfVectorizer:
     return words
 
 
-def _restored_text(words: NDArray[Any], idf: NDArray[Any], options: TextOptions) -> TfidfVectorizer:
+def _restored_text(words: NDArray[Any], idf: NDArray[Any], options: TextOptions) -> "TfidfVectorizer":
     restored = _vectorizer(options, {str(word): i for i, word in enumerate(words)})
     if len(words):
         restored.idf_ = idf

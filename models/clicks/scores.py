@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from scipy.stats import qmc
 
 from predilect.models.clicks.kernels import ETA_HIGH
 from predilect.models.clicks.prediction import Prediction
@@ -28,6 +27,8 @@ def normal_points(n_points: int, seed: int = 0) -> Array:
     """(n_points, 2) standard normal quasi-random points: a scrambled Sobol net of a power of two (math page §5)."""
     if n_points < 2 or n_points & (n_points - 1):
         raise ParameterError(f"n_points is {n_points}; give a power of two from 2 on.")
+    from scipy.stats import qmc  # slow to import
+
     sobol = qmc.Sobol(2, scramble=True, rng=np.random.default_rng(seed))
     points: Array = special.ndtri(sobol.random(n_points))
     return points

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lstsq
 from scipy.special import logit, ndtri
-from sklearn.cluster import KMeans
-from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
 from predilect.models.rankings import pair_kernels
@@ -57,6 +55,9 @@ def cluster(layout: Layout, n_components: int, generator: np.random.Generator) -
     weight, every row weighing √w in the singular values. Positions have √n times the singular values of the pair
     vectors (on the subspace they keep), and are scaled back for T.
     """
+    from sklearn.cluster import KMeans  # slow to import
+    from sklearn.utils.extmath import randomized_svd
+
     embedding = embedding_for(layout)
     rows = embed(layout, embedding)
     weights = layout.weights

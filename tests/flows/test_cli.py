@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from predilect.flows import cli_common
-from predilect.tasks import runs
+from predilect.tasks import runs, temporary_server
 from predilect.tasks.parameters import RatingsParameters
 from predilect.tasks.settings import Settings
 from predilect.tasks.tracking import store
@@ -119,7 +119,7 @@ def test_a_signal_stops_a_run_whatever_it_raises_then(
     code: int,
     raised: Exception | None,
 ) -> None:
-    monkeypatch.setattr(cli_common, "_start_server", lambda: None)
+    monkeypatch.setattr(temporary_server, "start", lambda: lambda: None)
     monkeypatch.setenv("PREDILECT_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts without

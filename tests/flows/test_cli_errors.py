@@ -12,6 +12,7 @@ from operated import free_port
 
 from predilect.flows.cli_common import call_flow
 from predilect.models.errors import PredilectError
+from predilect.tasks import temporary_server
 from predilect.tasks.processes import FLOW_RUN
 
 
@@ -24,6 +25,7 @@ def _raises(error: Exception) -> Any:
 
 def test_a_prefect_server_that_is_gone_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREDILECT_HOME", str(tmp_path))
+    monkeypatch.setattr(temporary_server, "start", lambda: lambda: None)
     with pytest.raises(PredilectError, match=r"does not answer any more \(refused\);.*Start the server"):
         call_flow(_raises(httpx.ConnectError("refused")), None)
     with pytest.raises(ZeroDivisionError):
