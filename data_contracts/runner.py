@@ -40,6 +40,12 @@ class RuleResult:
     sample_rows: list[dict[str, Any]] = field(default_factory=list)
 
 
+def load() -> None:
+    """Load Great Expectations, which takes seconds; else the first `run` does."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations  # noqa: F401
+
+
 def run(
     contract: Mapping[str, Any],
     schema: pa.Schema,
@@ -97,7 +103,7 @@ def _ask(
 
 def _new_context() -> Any:
     """A context of Great Expectations that lives in memory and takes the place of the one before."""
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    load()
     import great_expectations as gx
 
     # Errors are raised here; and the import has given some of its loggers a level of their own.

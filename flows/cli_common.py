@@ -79,10 +79,9 @@ def call_flow(
             with contextlib.redirect_stdout(sys.stderr), show_progress():
                 wait_for_server = temporary_server.start()
                 run = flow()
-                # What every run loads later is loaded while the server starts.
-                import great_expectations  # noqa: F401
-                import mlflow  # noqa: F401
+                from predilect.tasks.training_run import load_libraries
 
+                load_libraries()  # while the server starts
                 wait_for_server()
                 return run(parameters)
         except BaseException as error:

@@ -156,6 +156,11 @@ class Tracker:
         append_line(self.folder / JOURNAL, json.dumps(event, ensure_ascii=False, default=str))
 
 
+def load() -> None:
+    """Load MLflow, which takes seconds; else the first use does."""
+    import mlflow  # noqa: F401
+
+
 def reconcile(settings: Settings) -> list[str]:
     """Close every run whose process died without saying so; the names of those closed.
 

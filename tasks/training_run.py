@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from predilect import __version__
+from predilect.data_contracts import runner
 from predilect.models.compiled import default_threads
 from predilect.models.errors import DataError, PredilectError
-from predilect.tasks import progress
+from predilect.tasks import progress, tracking
 from predilect.tasks.compute import workers_kept
 from predilect.tasks.interrupts import stop_asked
 from predilect.tasks.parameters import Parameters
@@ -56,6 +57,12 @@ class TrainingRun:
         """Where MLflow's pages show the run: the tracking server's, or a local `mlflow ui`."""
         page = mlflow_page(self.settings, f"experiments/{experiment_id(self.folder)}/runs/{run_id}")
         return f"{page}?workflowType=machine_learning"  # the training view
+
+
+def load_libraries() -> None:
+    """Load the slow libraries that every run uses, at a time when there is nothing else to do."""
+    tracking.load()
+    runner.load()
 
 
 def mlflow_page(settings: Settings, path: str) -> str:

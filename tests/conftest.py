@@ -17,10 +17,32 @@ if TYPE_CHECKING:
 os.environ.setdefault("PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED", "false")
 
 
+SERVERS = ("operated", "prefect")
+"""Fixtures that start servers, which stay until a process has done its last test."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The README's commands take longest and come first, then files of many tests: so all processes end together."""
-    n_tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path.name != "test_docs.py", -n_tests[item.path]))
+    """Which process runs what, and when.
+
+    A file is run by one process, and all files that use the same servers by one, so these are started once. The
+    README's commands take longest and come first, then the servers' tests, then files of other long tests, then files
+    of many: so all processes end together.
+    """
+    group = {item.path: str(item.path) for item in items}
+    for servers in reversed(SERVERS):
+        group |= {item.path: servers for item in items if servers in getattr(item, "fixturenames", ())}
+    n_tests = Counter(group[item.path] for item in items)
+    long = {item.path for item in items if item.get_closest_marker("e2e")}
+
+    def order(item: pytest.Item) -> tuple[bool, int, bool, int, str]:
+        name = group[item.path]
+        servers = SERVERS.index(name) if name in SERVERS else len(SERVERS)
+        return item.path.name != "test_docs.py", servers, item.path not in long, -n_tests[name], name
+
+    items.sort(key=order)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group[item.path]))
 
 
 @pytest.fixture(scope="session")
