@@ -21,8 +21,8 @@ SERVERS = ("operated", "prefect")
 """Fixtures that start servers, which stay until a process has done its last test."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Which process runs what, and when.
 
     A file is run by one process, and all files that use the same servers by one, so these are started once. The
@@ -43,6 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=order)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(group[item.path]))
+    yield
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Who counts as lost, who is asked again, and what reaches the driver; with workers that are played by this process."""
 
+import copyreg
 import threading
 import time
 from collections.abc import Callable
@@ -185,7 +186,9 @@ class Odd(Exception):
         super().__init__(f"{one} and {two}")
 
 
-def test_what_cannot_travel_is_told() -> None:
+def test_what_cannot_travel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(copyreg.dispatch_table, Odd, raising=False)  # which Dask may have taught to travel
+
     def odd(job: int) -> int:
         raise Odd(1, 2)
 
