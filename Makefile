@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/predilect demo
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses=3 --no-loadscope-reorder
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -4,10 +4,12 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -17,33 +19,47 @@ if TYPE_CHECKING:
 os.environ.setdefault("PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED", "false")
 
 
-SERVERS = ("operated", "prefect")
-"""Fixtures that start servers, which stay until a process has done its last test."""
+SERVERS = {"operated": "operated: Operated", "prefect": "prefect: None"}
+"""Fixtures that start servers, which stay until a process has done its last test; and how a file asks for them."""
 
 
-@pytest.hookimpl(wrapper=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Which process runs what, and when.
+@cache
+def _group(path: Path) -> str:
+    """Files of one group are run by one process: those that use the same servers, so these are started once."""
+    text = path.read_text(encoding="utf-8")
+    return next((servers for servers, asked in SERVERS.items() if asked in text), str(path))
 
-    A file is run by one process, and all files that use the same servers by one, so these are started once. The
-    README's commands take longest and come first, then the servers' tests, then files of other long tests, then files
-    of many: so all processes end together.
-    """
-    group = {item.path: str(item.path) for item in items}
-    for servers in reversed(SERVERS):
-        group |= {item.path: servers for item in items if servers in getattr(item, "fixturenames", ())}
-    n_tests = Counter(group[item.path] for item in items)
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The README's commands take longest and come first, then the servers' tests, then files of other long tests, then
+    files of many: so all processes end together."""
+    n_tests = Counter(_group(item.path) for item in items)
     long = {item.path for item in items if item.get_closest_marker("e2e")}
 
     def order(item: pytest.Item) -> tuple[bool, int, bool, int, str]:
-        name = group[item.path]
-        servers = SERVERS.index(name) if name in SERVERS else len(SERVERS)
-        return item.path.name != "test_docs.py", servers, item.path not in long, -n_tests[name], name
+        group = _group(item.path)
+        servers = [*SERVERS, group].index(group)
+        return (
+            item.path.name != "test_docs.py",
+            servers,
+            servers == len(SERVERS) and item.path not in long,
+            -n_tests[group],
+            group,
+        )
 
     items.sort(key=order)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group[item.path]))
-    yield
+
+
+class ByServers(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives a process one group after the other, in their order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(self.config.rootpath / nodeid.partition("::")[0])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServers:
+    """For `pytest --numprocesses`."""
+    return ByServers(config, log)
 
 
 @pytest.fixture(scope="session")
