@@ -90,11 +90,8 @@ def distinct_of_parts(parts: Iterable[Values]) -> tuple[Values, NDArray[np.int64
     for ratings in parts:
         more, more_counts = distinct(ratings)
         both, both_counts = np.concatenate([values, more]), np.concatenate([counts, more_counts])
-        values, first, place = np.unique(both, return_index=True, return_inverse=True)
-        counts = both_counts[first]
-        again = np.ones(len(both), bool)
-        again[first] = False
-        counts[place[again]] += both_counts[again]
+        values, place = np.unique(both, return_inverse=True)
+        counts = np.bincount(place, both_counts).astype(np.int64)
         if len(values) > MOST_DISTINCT:
             frequent = np.argsort(-counts[1:-1], kind="stable")[: MOST_DISTINCT - 2] + 1
             kept = np.sort(np.concatenate([[0], frequent, [len(values) - 1]]))

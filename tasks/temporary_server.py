@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 
 from predilect.models.errors import PredilectError
 from predilect.tasks.interrupts import uninterrupted
@@ -62,13 +63,18 @@ def start() -> Callable[[], None]:
 
 
 def _start() -> tuple[subprocess.Popen[bytes], int]:
+    import prefect
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
-    options = ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    # Without the working folder on its path, where files may be called as libraries are.
+    library = str(Path(prefect.__file__).parents[1])
+    command = [sys.executable, "-P", "-m", "uvicorn", "--app-dir", library]
+    command += ["--factory", "prefect.server.api.server:create_app", "--lifespan", "on"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error"]
     with uninterrupted():  # the run needs it to its end, which may be by Ctrl-C
-        process = subprocess.Popen([*command, *options], env=os.environ | ENVIRONMENT, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=subprocess.DEVNULL)
         # After what sends the last events, which is registered later.
         atexit.register(_stop, process)
     return process, port

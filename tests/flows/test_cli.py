@@ -154,10 +154,12 @@ def test_a_stopped_run_is_closed(
 ) -> None:
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("PREDILECT", "PREFECT", "MLFLOW"))}
     words = ["--data", str(ratings_csv), "--name", "long", "--set", "max_sweeps=100000", "--set", "tolerance=1e-15"]
+    (tmp_path / "uvicorn.py").write_text("raise SystemExit('a file of the user, called as a library is')\n")
     heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts without
     process = subprocess.Popen(
         [COMMAND, "train", "ratings", *words, "--set", "restarts=100", "--set", f"compute={compute}"],
         env=plain | {"PREDILECT_HOME": str(tmp_path)},
+        cwd=tmp_path,
         stderr=open(tmp_path / "stderr", "w"),  # noqa: SIM115 (a pipe would be held by the server left behind)
         start_new_session=True,
     )
